@@ -1,0 +1,1 @@
+//! What server and tools know of Kubernetes objects: kinds, schemas, selectors, patches, codecs, Status.

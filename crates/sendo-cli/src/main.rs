@@ -1,0 +1,2 @@
+//! The sendo command.
+fn main() {}

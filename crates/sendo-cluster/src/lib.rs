@@ -1,0 +1,1 @@
+//! API server, controllers, scheduler and nodes in one process.

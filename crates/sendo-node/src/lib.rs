@@ -1,0 +1,1 @@
+//! The embedded cluster's node agent, written with sendo.

@@ -1,0 +1,1 @@
+//! The embedded cluster's scheduler, written with sendo.

@@ -1,0 +1,1 @@
+//! An ordered, versioned key-value store with watches.

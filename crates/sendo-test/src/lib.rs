@@ -1,0 +1,1 @@
+//! Tests of controllers on a live cluster under virtual time.

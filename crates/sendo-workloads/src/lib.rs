@@ -1,0 +1,1 @@
+//! The embedded cluster's controllers, written with sendo.

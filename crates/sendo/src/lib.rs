@@ -1,0 +1,1 @@
+//! A Kubernetes controller framework: manager, controllers, cache, queue, election, events, metrics, probes.

@@ -1,0 +1,1 @@
+//! A controller for object-storage buckets outside the cluster.
