@@ -1,0 +1,223 @@
+//! Tasks with owners: nothing is detached, and a stop waits for the end.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// A request to stop, seen by everyone who holds a clone.
+pub type Stop = CancellationToken;
+
+/// An owner of tasks.
+///
+/// Each task belongs to one owner, has a name and is given the owner's [`Stop`].
+/// [`Tasks::stop`] asks all of them, and those of child owners, to end, and
+/// returns when they have. Dropping the last clone of an owner cancels its
+/// `Stop`, so tasks cannot outlive who started them unasked.
+#[derive(Clone)]
+pub struct Tasks {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    stop: Stop,
+    tracker: TaskTracker,
+    running: Mutex<BTreeMap<u64, String>>,
+    next: AtomicU64,
+    /// Keeps the chain of owners alive, and lets a task count for each of them.
+    parent: Option<Tasks>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl std::fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tasks")
+            .field("owner", &self.inner.name)
+            .field("running", &self.running())
+            .finish()
+    }
+}
+
+impl Tasks {
+    /// An owner without a parent.
+    pub fn new(name: &str) -> Self {
+        Tasks::with(name.to_owned(), Stop::new(), None)
+    }
+
+    /// An owner whose tasks also count as this one's, and stop when it stops.
+    pub fn child(&self, name: &str) -> Self {
+        Tasks::with(
+            format!("{}/{name}", self.inner.name),
+            self.inner.stop.child_token(),
+            Some(self.clone()),
+        )
+    }
+
+    fn with(name: String, stop: Stop, parent: Option<Tasks>) -> Self {
+        Tasks {
+            inner: Arc::new(Inner {
+                name,
+                stop,
+                tracker: TaskTracker::new(),
+                running: Mutex::default(),
+                next: Default::default(),
+                parent,
+            }),
+        }
+    }
+
+    /// The signal that this owner's tasks are to end.
+    pub fn stopping(&self) -> &Stop {
+        &self.inner.stop
+    }
+
+    /// Starts a task. It should end soon after [`Tasks::stopping`] is cancelled.
+    ///
+    /// A panic in the task is caught by the runtime and reported by the returned
+    /// handle; dropping the handle leaves the task running under its owner.
+    pub fn spawn<F>(&self, name: &str, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (done, output) = oneshot::channel();
+        // Every owner up the line lists this task and waits for it.
+        let full = format!("{}/{name}", self.inner.name);
+        let entries: Vec<Entry> = self.lineage().map(|owner| owner.enter(&full)).collect();
+        tokio::spawn(async move {
+            let _entries = entries;
+            // Nobody waiting for the output is fine.
+            let _ = done.send(future.await);
+        });
+        Task { output }
+    }
+
+    /// Asks every task to end and waits until all have.
+    pub async fn stop(&self) {
+        self.inner.stop.cancel();
+        self.ended().await;
+    }
+
+    /// Waits until no task is running, without asking any to end.
+    pub async fn ended(&self) {
+        self.inner.tracker.close();
+        self.inner.tracker.wait().await;
+        self.inner.tracker.reopen();
+    }
+
+    /// The names of the tasks now running, oldest first, as `owner/task`.
+    pub fn running(&self) -> Vec<String> {
+        let running = self.lock_running();
+        running.values().cloned().collect()
+    }
+
+    fn lineage(&self) -> impl Iterator<Item = &Tasks> {
+        std::iter::successors(Some(self), |owner| owner.inner.parent.as_ref())
+    }
+
+    fn enter(&self, task: &str) -> Entry {
+        let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        self.lock_running().insert(id, task.to_owned());
+        Entry {
+            owner: Arc::downgrade(&self.inner),
+            id,
+            _token: self.inner.tracker.token(),
+        }
+    }
+
+    fn lock_running(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, String>> {
+        self.inner
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task's place on its owner's list, given up when the task ends, panics included.
+struct Entry {
+    owner: Weak<Inner>,
+    id: u64,
+    _token: TaskTrackerToken,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(owner) = self.owner.upgrade() {
+            let mut running = owner.running.lock().unwrap_or_else(PoisonError::into_inner);
+            running.remove(&self.id);
+        }
+    }
+}
+
+/// A started task; awaiting it gives its output.
+#[derive(Debug)]
+pub struct Task<T> {
+    output: oneshot::Receiver<T>,
+}
+
+impl<T> Task<T> {
+    /// Waits for the task's output; `None` if it panicked.
+    pub async fn output(self) -> Option<T> {
+        self.output.await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_waits_for_the_tasks_of_children_too() {
+        let owner = Tasks::new("a");
+        let child = owner.child("b");
+        let stopping = child.stopping().clone();
+        child.spawn("slow", async move {
+            stopping.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        });
+        assert_eq!(owner.running(), ["a/b/slow"]);
+        let before = tokio::time::Instant::now();
+        owner.stop().await;
+        assert_eq!(before.elapsed(), Duration::from_secs(5));
+        assert!(owner.running().is_empty() && child.running().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_child_stops_without_its_parent() {
+        let owner = Tasks::new("a");
+        let child = owner.child("b");
+        child.stop().await;
+        assert!(!owner.stopping().is_cancelled());
+        assert!(child.stopping().is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_task_gives_its_output_and_a_panic_gives_none() {
+        let owner = Tasks::new("a");
+        assert_eq!(owner.spawn("fine", async { 7 }).output().await, Some(7));
+        let panicked = owner.spawn("bad", async { panic!("on purpose") });
+        assert_eq!(panicked.output().await, None::<()>);
+        owner.stop().await;
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_is_dropped_asks_its_tasks_to_end() {
+        let owner = Tasks::new("a");
+        let stopping = owner.stopping().clone();
+        let task = owner.spawn("waits", async move { stopping.cancelled().await });
+        drop(owner);
+        assert_eq!(task.output().await, Some(()));
+    }
+}
