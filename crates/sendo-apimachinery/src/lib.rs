@@ -1,1 +1,10 @@
 //! What server and tools know of Kubernetes objects: kinds, schemas, selectors, patches, codecs, Status.
+
+pub mod field;
+mod go_text;
+mod group;
+pub mod status;
+
+pub use go_text::{go_float, go_json, go_quote};
+pub use group::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};
+pub use status::Status;

@@ -115,7 +115,11 @@ mod tests {
     fn one_seed_gives_one_sequence() {
         let draw = |seed| {
             let random = Random::from_seed(seed);
-            [random.uuid(), random.name_suffix(5), random.u64().to_string()]
+            [
+                random.uuid(),
+                random.name_suffix(5),
+                random.u64().to_string(),
+            ]
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));

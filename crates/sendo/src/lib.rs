@@ -1,1 +1,13 @@
-//! A Kubernetes controller framework: manager, controllers, cache, queue, election, events, metrics, probes.
+//! A Kubernetes controller framework: manager, controllers started by any event,
+//! informer cache with indexes, work queue, leader election, event recorder,
+//! metrics and probes.
+
+pub mod client;
+mod error;
+mod event;
+mod object;
+
+pub use error::{Category, Error, Result};
+pub use event::Event;
+pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
+pub use sendo_world::{Clock, Moment, Random, Timestamp, World};

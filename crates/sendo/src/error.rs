@@ -1,0 +1,112 @@
+//! The error a reconcile, a runnable or a manager ends with.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use crate::client;
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, and what the controller does about it.
+///
+/// Any error turns into one with `?`, and is then retried with backoff. Wrap it
+/// with [`Error::terminal`] where a retry cannot help. A write conflict, which
+/// means only that somebody else was faster, is told apart by itself: it is
+/// retried quietly.
+pub struct Error {
+    category: Category,
+    source: Box<dyn StdError + Send + Sync>,
+}
+
+/// How a controller treats an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Category {
+    /// Reported and retried with backoff.
+    Failure,
+    /// An optimistic write lost against another: retried at once with backoff, counted, not reported.
+    Conflict,
+    /// Reported and not retried until the object changes.
+    Terminal,
+}
+
+impl Error {
+    /// An error that no retry can mend, such as a spec that makes no sense.
+    pub fn terminal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Error {
+            category: Category::Terminal,
+            source: source.into(),
+        }
+    }
+
+    /// An error from a message, retried with backoff.
+    pub fn message(text: impl Into<String>) -> Self {
+        Error {
+            category: Category::Failure,
+            source: text.into().into(),
+        }
+    }
+
+    /// What the controller does about it.
+    pub fn category(&self) -> Category {
+        self.category
+    }
+
+    /// The cause, if it is an `E`.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        self.source.downcast_ref()
+    }
+
+    /// The cause.
+    pub fn source(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.source
+    }
+}
+
+/// Not for `Error` itself, which is why it does not implement [`std::error::Error`]:
+/// the two cannot both be, and `?` on any error is worth more.
+impl<E: StdError + Send + Sync + 'static> From<E> for Error {
+    fn from(source: E) -> Self {
+        let source: Box<dyn StdError + Send + Sync> = Box::new(source);
+        let conflict = source
+            .downcast_ref::<client::Error>()
+            .is_some_and(client::Error::is_conflict);
+        Error {
+            category: if conflict {
+                Category::Conflict
+            } else {
+                Category::Failure
+            },
+            source,
+        }
+    }
+}
+
+impl From<Error> for Box<dyn StdError + Send + Sync> {
+    fn from(error: Error) -> Self {
+        error.source
+    }
+}
+
+/// The message and the chain of its causes, joined by `: `.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.source.to_string();
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            let next = error.to_string();
+            // Many errors repeat their cause in their own message.
+            if !text.contains(&next) {
+                text = format!("{text}: {next}");
+            }
+            cause = error.source();
+        }
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

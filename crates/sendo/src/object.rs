@@ -1,0 +1,330 @@
+//! Kubernetes objects as the library sees them: kinds, keys, uids.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::core::ApiResource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Anything that can be watched, cached and written: every type of
+/// `k8s-openapi`, every `#[derive(CustomResource)]`, [`kube::core::DynamicObject`],
+/// and [`kube::core::PartialObjectMeta`] of any of them, which fetches metadata only.
+pub trait Object:
+    Resource + Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K> Object for K where
+    K: Resource + Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// An [`Object`] whose kind is known from its Rust type.
+pub trait Typed: Object<DynamicType = ()> {
+    /// The kind of this type.
+    fn kind() -> Kind {
+        Kind {
+            group: Self::group(&()).into_owned(),
+            version: Self::version(&()).into_owned(),
+            kind: <Self as Resource>::kind(&()).into_owned(),
+            plural: Self::plural(&()).into_owned(),
+        }
+    }
+}
+
+impl<K: Object<DynamicType = ()>> Typed for K {}
+
+/// A kind of the API, with the name it has in paths.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version, such as `v1`.
+    pub version: String,
+    /// The kind, such as `Deployment`.
+    pub kind: String,
+    /// The resource's name in paths, such as `deployments`.
+    pub plural: String,
+}
+
+impl Kind {
+    /// The kind of a Rust type.
+    pub fn of<K: Typed>() -> Self {
+        <K as Typed>::kind()
+    }
+
+    /// `group/version`, or only the version for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// The path of the collection, in a namespace or across all of them.
+    pub fn path(&self, namespace: Option<&str>) -> String {
+        let root = if self.group.is_empty() { "api" } else { "apis" };
+        let version = self.api_version();
+        match namespace {
+            Some(ns) => format!("/{root}/{version}/namespaces/{ns}/{}", self.plural),
+            None => format!("/{root}/{version}/{}", self.plural),
+        }
+    }
+
+    /// This kind as `kube` describes it.
+    pub fn to_api_resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            api_version: self.api_version(),
+            kind: self.kind.clone(),
+            plural: self.plural.clone(),
+        }
+    }
+}
+
+impl From<&ApiResource> for Kind {
+    fn from(resource: &ApiResource) -> Self {
+        Kind {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            kind: resource.kind.clone(),
+            plural: resource.plural.clone(),
+        }
+    }
+}
+
+/// `deployments.apps/v1`, as people name a resource.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            write!(f, "{}/{}", self.plural, self.version)
+        } else {
+            write!(f, "{}.{}/{}", self.plural, self.group, self.version)
+        }
+    }
+}
+
+/// The name of an object within its kind. Cheap to clone.
+///
+/// Written `namespace/name`, or `name` alone for cluster-scoped objects.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    namespace: Option<Arc<str>>,
+    name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// The key of an object in a namespace.
+    pub fn namespaced(namespace: &str, name: &str) -> Self {
+        ObjectKey {
+            namespace: Some(namespace.into()),
+            name: name.into(),
+        }
+    }
+
+    /// The key of a cluster-scoped object.
+    pub fn cluster(name: &str) -> Self {
+        ObjectKey {
+            namespace: None,
+            name: name.into(),
+        }
+    }
+
+    /// The key of `object`.
+    pub fn of<K: Resource>(object: &K) -> Self {
+        let meta = object.meta();
+        ObjectKey {
+            namespace: meta.namespace.as_deref().map(Into::into),
+            name: meta.name.as_deref().unwrap_or_default().into(),
+        }
+    }
+
+    /// The namespace, if the object has one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `"namespace/name"`, or `"name"` for a cluster-scoped object.
+impl From<&str> for ObjectKey {
+    fn from(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+            None => ObjectKey::cluster(text),
+        }
+    }
+}
+
+impl From<String> for ObjectKey {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<&ObjectKey> for ObjectKey {
+    fn from(key: &ObjectKey) -> Self {
+        key.clone()
+    }
+}
+
+impl FromStr for ObjectKey {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(text.into())
+    }
+}
+
+/// The identity of one object: another object of the same name has another uid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(Arc<str>);
+
+impl Uid {
+    /// The text of the uid.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Uid(text.into())
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What one asks of any object.
+pub trait ObjectExt: Resource {
+    /// The name; empty if the server has not given one yet.
+    fn name(&self) -> &str {
+        self.meta().name.as_deref().unwrap_or_default()
+    }
+
+    /// The namespace, `None` for cluster-scoped objects.
+    fn namespace(&self) -> Option<&str> {
+        self.meta().namespace.as_deref()
+    }
+
+    /// The key.
+    fn key(&self) -> ObjectKey
+    where
+        Self: Sized,
+    {
+        ObjectKey::of(self)
+    }
+
+    /// The uid; empty if the object has not been created yet.
+    fn uid(&self) -> Uid {
+        Uid::from(self.meta().uid.as_deref().unwrap_or_default())
+    }
+
+    /// The value of a label.
+    fn label(&self, name: &str) -> Option<&str> {
+        let labels = self.meta().labels.as_ref()?;
+        labels.get(name).map(String::as_str)
+    }
+
+    /// The value of an annotation.
+    fn annotation(&self, name: &str) -> Option<&str> {
+        let annotations = self.meta().annotations.as_ref()?;
+        annotations.get(name).map(String::as_str)
+    }
+
+    /// Whether deletion was asked for; finalizers or a grace period keep the object still.
+    fn is_being_deleted(&self) -> bool {
+        self.meta().deletion_timestamp.is_some()
+    }
+
+    /// The version of the object, as the API server counts changes.
+    fn version(&self) -> u64 {
+        let version = self.meta().resource_version.as_deref();
+        version.and_then(|v| v.parse().ok()).unwrap_or_default()
+    }
+
+    /// The uid of the object that controls this one, whatever its kind.
+    fn controller(&self) -> Option<Uid> {
+        let mut owners = self.meta().owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        Some(Uid::from(owner.uid.as_str()))
+    }
+
+    /// The uid of the `K` that controls this object, if one does.
+    fn controller_of<K: Typed>(&self) -> Option<Uid> {
+        let kind = Kind::of::<K>();
+        let mut owners = self.meta().owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        let group = owner.api_version.split_once('/').map_or("", |(g, _)| g);
+        (owner.kind == kind.kind && group == kind.group).then(|| Uid::from(owner.uid.as_str()))
+    }
+}
+
+impl<K: Resource> ObjectExt for K {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    #[test]
+    fn keys_read_as_they_are_written() {
+        assert_eq!(ObjectKey::from("a/b"), ObjectKey::namespaced("a", "b"));
+        assert_eq!(ObjectKey::from("b"), ObjectKey::cluster("b"));
+        assert_eq!(ObjectKey::from("a/b").to_string(), "a/b");
+    }
+
+    #[test]
+    fn a_kind_knows_its_paths() {
+        assert_eq!(
+            Kind::of::<Pod>().path(Some("x")),
+            "/api/v1/namespaces/x/pods"
+        );
+        assert_eq!(
+            Kind::of::<Deployment>().path(None),
+            "/apis/apps/v1/deployments"
+        );
+        assert_eq!(Kind::of::<Deployment>().to_string(), "deployments.apps/v1");
+    }
+
+    #[test]
+    fn a_controller_is_told_by_group_and_kind() {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2", "controller": true},
+        ]}}))
+        .unwrap();
+        assert_eq!(pod.controller_of::<ReplicaSet>(), Some(Uid::from("2")));
+        assert_eq!(pod.controller_of::<Deployment>(), None);
+        assert_eq!(pod.controller(), Some(Uid::from("2")));
+    }
+}
