@@ -37,7 +37,7 @@ fn push_escape(out: &mut String, escape: std::fmt::Arguments<'_>) {
 }
 
 /// Whether Go calls a character printable: a graphic one, of spaces only the ASCII one.
-fn is_printable(c: char) -> bool {
+pub(crate) fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);
     }

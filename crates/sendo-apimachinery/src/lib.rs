@@ -1,10 +1,16 @@
 //! What server and tools know of Kubernetes objects: kinds, schemas, selectors, patches, codecs, Status.
 
+pub mod addresses;
 pub mod field;
 mod go_text;
 mod group;
+pub mod meta;
+pub mod names;
+pub mod selector;
 pub mod status;
 
 pub use go_text::{go_float, go_json, go_quote};
 pub use group::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};
+pub use meta::{Meta, MetaMut};
+pub use selector::{FieldSelector, LabelSelector};
 pub use status::Status;

@@ -1,0 +1,194 @@
+//! What is particular to each kind: defaults, what a write may set, validation,
+//! selectable fields, conversion between its versions.
+//!
+//! The engine treats all kinds alike and asks [`rules`] for the rest. A kind
+//! without rules of its own gets [`Rules::NEUTRAL`], which changes nothing and
+//! refuses nothing.
+//!
+//! # The order of a write
+//!
+//! Create: decode → [`Rules::default`] in the version of the request →
+//! [`Rules::convert`] to the storage version → mutating admission → uid,
+//! creation time and generated name are set → [`Rules::prepare_for_create`] →
+//! [`Rules::validate`]; if that finds nothing, the checks of metadata common to
+//! all kinds → [`Rules::warnings_on_create`] → [`Rules::canonicalize`] →
+//! validating admission → store.
+//!
+//! Update: decode, default and convert as above → mutating admission →
+//! [`Rules::prepare_for_update`] → the checks of metadata common to all kinds,
+//! followed in the same answer by [`Rules::validate_update`] →
+//! [`Rules::warnings_on_update`] → [`Rules::canonicalize`] → validating
+//! admission → store. A subresource uses its own [`Update`] in place of the
+//! main one.
+//!
+//! All functions but `default` and `convert` see objects in their storage version.
+
+mod namespace;
+pub(crate) mod value;
+
+use jiff::Timestamp;
+use sendo_apimachinery::field::Error;
+use sendo_world::Random;
+use serde_json::Value;
+
+/// What a kind's functions may ask of the world.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    /// The time of the request.
+    pub now: Timestamp,
+    /// Where new ids come from.
+    pub random: &'a Random,
+}
+
+/// The particulars of one kind. All parts have defaults: see [`Rules::NEUTRAL`].
+#[derive(Debug)]
+pub struct Rules {
+    /// Fills in defaults of a decoded object, in the version its `apiVersion` names.
+    pub default: fn(&mut Value),
+    /// Resets what a creator may not set (status, generation) and fills in what follows from the rest.
+    ///
+    /// The object has its name, uid and creation time already.
+    pub prepare_for_create: fn(&Cx<'_>, &mut Value),
+    /// Restores from `old` what a writer may not change, and moves the generation.
+    pub prepare_for_update: fn(&Cx<'_>, &mut Value, &Value),
+    /// Errors of a new object, metadata included, in the order Kubernetes reports them.
+    pub validate: fn(&Value) -> Vec<Error>,
+    /// Errors of a changed object (`new`, `old`), metadata included.
+    pub validate_update: fn(&Value, &Value) -> Vec<Error>,
+    /// [`Rules::prepare_for_update`] for a write through `/status`.
+    pub prepare_for_status_update: fn(&Cx<'_>, &mut Value, &Value),
+    /// [`Rules::validate_update`] for a write through `/status`.
+    pub validate_status_update: fn(&Value, &Value) -> Vec<Error>,
+    /// How a write through any other subresource that takes the whole object goes
+    /// (`ephemeralcontainers`, `resize`, `finalize`, `approval`).
+    pub subresources: &'static [(&'static str, Update)],
+    /// `Warning` texts for a creation that is accepted.
+    pub warnings_on_create: fn(&Value) -> Vec<String>,
+    /// `Warning` texts for a change (`new`, `old`) that is accepted.
+    pub warnings_on_update: fn(&Value, &Value) -> Vec<String>,
+    /// Brings an accepted object into its stored form.
+    pub canonicalize: fn(&mut Value),
+    /// Fields a field selector may name beside `metadata.name` and `metadata.namespace`.
+    pub selectable_fields: &'static [SelectableField],
+    /// Whether the kind lists its selectable fields itself, which words the refusal of others.
+    pub unknown_fields: UnknownFields,
+    /// Whether PUT creates what is not there.
+    pub create_on_update: bool,
+    /// Whether PUT without a resourceVersion is taken.
+    pub allow_unconditional_update: bool,
+    /// Whether DELETE answers with the object rather than a Status.
+    pub delete_returns_object: bool,
+    /// The grace period of a deletion (object, period asked for), for kinds that end gracefully.
+    ///
+    /// `None` for kinds that are gone as soon as they are deleted.
+    pub grace_period: Option<fn(&Value, Option<i64>) -> i64>,
+    /// What happens to dependents when a deletion names no policy.
+    pub dependents: Dependents,
+    /// The `Warning` of every request for a deprecated kind.
+    pub deprecation: Option<&'static str>,
+    /// Rewrites an object of one apiVersion (second argument) in another (third).
+    ///
+    /// The result carries the new `apiVersion`.
+    pub convert: fn(&Value, &str, &str) -> Value,
+}
+
+/// A field that a field selector may name, and how to read it.
+pub type SelectableField = (&'static str, fn(&Value) -> String);
+
+/// How a write through a subresource goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Update {
+    /// Restores from the old object all that this subresource may not change.
+    pub prepare: fn(&Cx<'_>, &mut Value, &Value),
+    /// Errors of the changed object (`new`, `old`).
+    pub validate: fn(&Value, &Value) -> Vec<Error>,
+}
+
+/// How a kind refuses a field selector on a field it does not offer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UnknownFields {
+    /// The kind names its own fields: `field label not supported: X`.
+    NotSupported,
+    /// Only name and namespace can be selected, and the refusal says so.
+    NotKnown,
+}
+
+/// What happens to dependents when a deletion names no policy.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Dependents {
+    /// They are collected after their owner.
+    Collected,
+    /// They are left without an owner.
+    Orphaned,
+    /// They are left without an owner, and the answer carries this `Warning`, even if there is nothing to delete.
+    OrphanedWithWarning(&'static str),
+}
+
+impl Rules {
+    /// The rules of a kind that has none: nothing is defaulted, reset or refused;
+    /// updates may be unconditional and never create; deletion answers with a Status.
+    pub const NEUTRAL: Rules = Rules {
+        default: |_| {},
+        prepare_for_create: |_, _| {},
+        prepare_for_update: |_, _, _| {},
+        validate: |_| Vec::new(),
+        validate_update: |_, _| Vec::new(),
+        prepare_for_status_update: |_, _, _| {},
+        validate_status_update: |_, _| Vec::new(),
+        subresources: &[],
+        warnings_on_create: |_| Vec::new(),
+        warnings_on_update: |_, _| Vec::new(),
+        canonicalize: |_| {},
+        selectable_fields: &[],
+        unknown_fields: UnknownFields::NotKnown,
+        create_on_update: false,
+        allow_unconditional_update: true,
+        delete_returns_object: false,
+        grace_period: None,
+        dependents: Dependents::Collected,
+        deprecation: None,
+        convert: |object, _, to| value::with_api_version(object, to),
+    };
+
+    /// How a write through `subresource` goes, if it takes the whole object and is not `status`.
+    pub fn subresource(&self, subresource: &str) -> Option<&Update> {
+        let found = self
+            .subresources
+            .iter()
+            .find(|(name, _)| *name == subresource);
+        found.map(|(_, update)| update)
+    }
+
+    /// The value a field selector on `field` is compared with.
+    ///
+    /// # Errors
+    /// The text of the refusal, if the kind does not offer the field.
+    pub fn select(&self, field: &str) -> Result<fn(&Value) -> String, String> {
+        let common: [SelectableField; 2] = [
+            ("metadata.name", |object| {
+                value::pointer_text(object, "/metadata/name")
+            }),
+            ("metadata.namespace", |object| {
+                value::pointer_text(object, "/metadata/namespace")
+            }),
+        ];
+        let mut fields = common.iter().chain(self.selectable_fields);
+        match fields.find(|(name, _)| *name == field) {
+            Some((_, read)) => Ok(*read),
+            None => Err(match self.unknown_fields {
+                UnknownFields::NotSupported => format!("field label not supported: {field}"),
+                UnknownFields::NotKnown => format!(
+                    "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                ),
+            }),
+        }
+    }
+}
+
+/// The rules of a kind; [`Rules::NEUTRAL`] for kinds that have none of their own.
+pub fn rules(group: &str, kind: &str) -> &'static Rules {
+    match (group, kind) {
+        ("", "Namespace") => const { &namespace::RULES },
+        _ => const { &Rules::NEUTRAL },
+    }
+}
