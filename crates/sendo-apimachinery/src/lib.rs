@@ -6,6 +6,8 @@ mod go_text;
 mod group;
 pub mod meta;
 pub mod names;
+pub mod resources;
+pub mod schema;
 pub mod selector;
 pub mod status;
 
