@@ -1,2 +1,24 @@
-//! The sendo command.
-fn main() {}
+//! Development tasks of this workspace, run as `cargo xtask <task>`.
+
+use clap::{Parser, Subcommand};
+
+mod codegen;
+
+#[derive(Parser)]
+#[command(name = "xtask", about = "Development tasks of this workspace")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write the facts about Kubernetes types from its published modules.
+    Codegen(codegen::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().task {
+        Task::Codegen(options) => codegen::run(&options),
+    }
+}

@@ -7,6 +7,8 @@ mod group;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod resources;
+pub mod schema;
 pub mod selector;
 pub mod status;
 

@@ -1,11 +1,68 @@
 //! An ordered, versioned key-value store with watches: what the API server keeps its objects in.
 //!
-//! One [`Store`] has one [`Revision`] counter for everything. Every transaction
-//! that changes something raises it by one and gives all its changes the same
-//! revision, so a watch delivers a transaction whole or not at all.
+//! Keys are text, values opaque bytes. Back ends stand behind the [`Store`]
+//! trait: [`Memory`] keeps everything in this process. The suite in `contract`,
+//! behind the cargo feature of that name, states what each back end must do and
+//! runs over any of them.
 //!
-//! Values are opaque bytes. Back ends stand behind the trait: [`Memory`] keeps
-//! everything in this process.
+//! ```
+//! use std::sync::Arc;
+//!
+//! use futures::StreamExt;
+//! use sendo_store::{At, KeyRange, Memory, MemoryOptions, Store, Transaction};
+//! use sendo_world::World;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), sendo_store::Error> {
+//! let world = World::real();
+//! let store: Arc<dyn Store> =
+//!     Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default()));
+//!
+//! // Create, unless someone else has.
+//! let create = Transaction::new().absent("/pods/a").put("/pods/a", "pending");
+//! let created = store.commit(create).await?;
+//!
+//! // Read everything, then follow what changes: nothing falls between.
+//! let page = store.range(KeyRange::prefix("/pods/"), At::Latest, None).await?;
+//! let mut watch = store.watch(KeyRange::prefix("/pods/"), page.revision)?;
+//!
+//! // Update what was read, unless it has changed since.
+//! let update = Transaction::new().unchanged("/pods/a", created).put("/pods/a", "running");
+//! store.commit(update).await?;
+//!
+//! let batch = watch.next().await.expect("the store is there")?;
+//! let change = &batch.changes[0];
+//! assert_eq!(change.before.as_ref().unwrap().value, "pending");
+//! assert_eq!(change.now.as_ref().unwrap().value, "running");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds for every store
+//!
+//! - **One counter.** Every transaction that changes something takes the next
+//!   [`Revision`], whichever keys it writes, and gives it to all its changes. What
+//!   changes nothing takes none.
+//! - **All or nothing.** A transaction's guards and writes are one step: no reader
+//!   and no watcher sees a part of it.
+//! - **States stay readable.** A read names its revision, and a later read at that
+//!   revision sees the same state, until it is compacted. So a long list can be
+//!   read in pages.
+//! - **Watches miss nothing.** A watch gives every transaction after its revision
+//!   in order, once and whole, restricted to its range; or it ends with an error.
+//!   A watch that was cut can be resumed from its last revision or its
+//!   [progress](Watch::progress), as long as that is kept.
+//! - **History is bounded.** A compaction, or the back end's own limits, forget
+//!   the oldest changes. Who still needs them is told [`Error::Compacted`], and
+//!   begins anew with a read of the newest state.
+//! - **Nobody waits for a watcher.** A slow one falls behind within those bounds,
+//!   then it is cut off.
+//! - **Bytes are shared.** An [`Entry`] and a [`Change`] are handed out behind an
+//!   [`Arc`], with a [`Memo`] for what is derived from them, so that what
+//!   a thousand watchers need is computed once.
+
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
 
 mod change;
 mod error;
@@ -39,7 +96,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Compacted`] or [`Error::Future`] for a revision that cannot be read.
     fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>>;
 
-    /// The first `limit` entries of `range` in key order; `None` for all.
+    /// The first `limit` entries of `range` in key order; `None` for all,
+    /// `Some(0)` to count them.
     ///
     /// To page, read again at the same revision with [`KeyRange::after`] the last key.
     ///

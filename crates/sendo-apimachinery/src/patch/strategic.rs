@@ -1,4 +1,5 @@
 mod order;
+mod schema;
 
 use std::collections::BTreeMap;
 

@@ -4,8 +4,15 @@
 //! ones; a client hides columns by their priority. Objects are read in their
 //! storage version.
 
+mod access;
 mod age;
+mod autoscaling;
+mod cluster;
+mod network;
 mod pod;
+mod selector;
+mod storage;
+mod workloads;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -45,9 +52,28 @@ pub fn conditions(group: &str, kind: &str, object: &Value) -> Vec<Value> {
 type Printer = fn(&Cells<'_>) -> Vec<Value>;
 
 fn printer(group: &str, kind: &str) -> Option<Printer> {
-    match (group, kind) {
-        ("", "Pod") => Some(pod::pod),
-        _ => None,
+    match group {
+        "" => core_printer(kind),
+        "apps" | "batch" => workloads::printer(kind),
+        "autoscaling" => match kind {
+            "HorizontalPodAutoscaler" => Some(autoscaling::horizontal_pod_autoscaler),
+            "Scale" => Some(autoscaling::scale),
+            _ => None,
+        },
+        "discovery.k8s.io" | "networking.k8s.io" => network::printer(kind),
+        "storage.k8s.io" => storage::printer(kind),
+        "events.k8s.io" if kind == "Event" => Some(cluster::event),
+        _ => access::printer(group, kind).or_else(|| cluster::printer(group, kind)),
+    }
+}
+
+fn core_printer(kind: &str) -> Option<Printer> {
+    match kind {
+        "Pod" => Some(pod::pod),
+        "ReplicationController" | "PodTemplate" => workloads::printer(kind),
+        "Service" | "Endpoints" => network::printer(kind),
+        "PersistentVolume" | "PersistentVolumeClaim" => storage::printer(kind),
+        _ => cluster::printer("", kind),
     }
 }
 
@@ -93,9 +119,57 @@ impl<'a> Cells<'a> {
     fn is_being_deleted(&self) -> bool {
         self.metadata().has("deletionTimestamp")
     }
+
+    fn annotation(&self, key: &str) -> &'a str {
+        self.metadata().at("annotations").text(key)
+    }
 }
 
 /// `text`, or `other` where there is none.
 fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     if text.is_empty() { other } else { text }
+}
+
+/// The text of an optional member, or `other` where it is not set.
+fn text_or<'a>(object: &'a Value, key: &str, other: &'a str) -> &'a str {
+    object.at(key).as_str().unwrap_or(other)
+}
+
+/// Texts of a list, joined.
+fn joined(items: &[Value], separator: &str) -> String {
+    let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+    texts.join(separator)
+}
+
+/// Labels as `a=b,c=d`, `<none>` where there are none.
+fn labels(labels: &Value) -> String {
+    let Some(labels) = labels.as_object().filter(|labels| !labels.is_empty()) else {
+        return "<none>".to_owned();
+    };
+    let pairs: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    pairs.join(",")
+}
+
+/// Names and images of a pod's containers, each joined by commas.
+fn containers(pod_spec: &Value) -> [Value; 2] {
+    ["name", "image"].map(|key| {
+        let texts: Vec<&str> = pod_spec
+            .items("containers")
+            .iter()
+            .map(|c| c.text(key))
+            .collect();
+        texts.join(",").into()
+    })
+}
+
+/// The first `max` of `list`, joined by commas, and how many more there are; `empty` for no items.
+fn first_of(list: &[String], max: usize, empty: &str) -> String {
+    match list.len() {
+        0 => empty.to_owned(),
+        n if n > max => format!("{} + {} more...", list[..max].join(","), n - max),
+        _ => list.join(","),
+    }
 }

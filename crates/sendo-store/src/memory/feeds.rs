@@ -1,11 +1,11 @@
 //! Who hears of a change: one queue per watched range, shared by its watchers.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 
 use super::history::History;
-use crate::{Batch, Key, KeyRange, Revision};
+use super::index::{FeedId, Index};
+use crate::{Batch, KeyRange, Revision};
 
 /// The queues of all watched ranges.
 ///
@@ -17,8 +17,6 @@ pub(super) struct Feeds {
     index: Index,
     opened: u64,
 }
-
-type FeedId = u64;
 
 /// A watcher, and the feed it reads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,13 +98,25 @@ impl Feeds {
 
     /// Drops transactions, the oldest there are, from where they were queued.
     pub(super) fn forget(&mut self, batches: &[Batch]) {
-        for batch in batches {
-            for id in self.index.all_with(batch) {
-                if let Some(feed) = self.feeds.get_mut(&id) {
-                    feed.forget(batch.revision);
+        // A few are looked up; for many it is less work to visit every feed once.
+        if batches.len() < self.feeds.len() {
+            for batch in batches {
+                for id in self.index.all_with(batch) {
+                    if let Some(feed) = self.feeds.get_mut(&id) {
+                        feed.forget(batch.revision);
+                    }
                 }
             }
+        } else if let Some(last) = batches.last() {
+            for feed in self.feeds.values_mut() {
+                feed.forget(last.revision);
+            }
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.feeds.len()
     }
 
     /// Everyone who waits.
@@ -173,101 +183,5 @@ impl Feed {
             Some(same) if same.will_wake(waker) => None,
             _ => self.waiting.insert(watcher, waker.clone()),
         }
-    }
-}
-
-/// Finds the feeds whose range contains a key.
-///
-/// Nearly all ranges are a prefix or a single key, which are looked up; any
-/// other is compared one by one.
-#[derive(Default)]
-struct Index {
-    ones: BTreeMap<Key, FeedId>,
-    prefixes: BTreeMap<Key, FeedId>,
-    /// How many prefixes there are of each length: the lengths worth looking up.
-    lengths: BTreeMap<usize, usize>,
-    others: Vec<(KeyRange, FeedId)>,
-}
-
-enum Shape {
-    One(Key),
-    Prefix(Key),
-    Other,
-}
-
-impl Shape {
-    fn of(range: &KeyRange) -> Self {
-        match (&range.from, &range.to) {
-            (Bound::Unbounded, Bound::Unbounded) => Shape::Prefix("".into()),
-            (Bound::Included(from), Bound::Included(to)) if from == to => {
-                Shape::One(Key::clone(from))
-            }
-            (Bound::Included(from), _) if *range == KeyRange::prefix(from) => {
-                Shape::Prefix(Key::clone(from))
-            }
-            _ => Shape::Other,
-        }
-    }
-}
-
-impl Index {
-    fn find(&self, range: &KeyRange) -> Option<FeedId> {
-        match Shape::of(range) {
-            Shape::One(key) => self.ones.get(&key).copied(),
-            Shape::Prefix(prefix) => self.prefixes.get(&prefix).copied(),
-            Shape::Other => {
-                let same = self.others.iter().find(|(other, _)| other == range);
-                same.map(|(_, id)| *id)
-            }
-        }
-    }
-
-    fn insert(&mut self, range: &KeyRange, id: FeedId) {
-        match Shape::of(range) {
-            Shape::One(key) => {
-                self.ones.insert(key, id);
-            }
-            Shape::Prefix(prefix) => {
-                *self.lengths.entry(prefix.len()).or_default() += 1;
-                self.prefixes.insert(prefix, id);
-            }
-            Shape::Other => self.others.push((range.clone(), id)),
-        }
-    }
-
-    fn remove(&mut self, range: &KeyRange) {
-        match Shape::of(range) {
-            Shape::One(key) => {
-                self.ones.remove(&key);
-            }
-            Shape::Prefix(prefix) => {
-                self.prefixes.remove(&prefix);
-                if let Some(count) = self.lengths.get_mut(&prefix.len()) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.lengths.remove(&prefix.len());
-                    }
-                }
-            }
-            Shape::Other => self.others.retain(|(other, _)| other != range),
-        }
-    }
-
-    fn all_with(&self, batch: &Batch) -> BTreeSet<FeedId> {
-        let keys = batch.changes.iter().map(|change| &*change.key);
-        keys.flat_map(|key| self.with(key)).collect()
-    }
-
-    fn with<'a>(&'a self, key: &'a str) -> impl Iterator<Item = FeedId> + 'a {
-        let one = self.ones.get(key).copied();
-        let lengths = self.lengths.range(..=key.len());
-        let prefixes = lengths
-            .filter_map(|(&length, _)| key.get(..length))
-            .filter_map(|prefix| self.prefixes.get(prefix).copied());
-        let others = self.others.iter();
-        let others = others.filter(|(range, _)| range.contains(key));
-        one.into_iter()
-            .chain(prefixes)
-            .chain(others.map(|(_, id)| *id))
     }
 }

@@ -5,6 +5,7 @@
 
 mod feeds;
 mod history;
+mod index;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -233,27 +234,4 @@ impl Drop for MemoryWatch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures::{FutureExt, StreamExt};
-
-    fn memory(options: MemoryOptions) -> Memory {
-        Memory::new(
-            Clock::anchored_at(sendo_world::Timestamp::UNIX_EPOCH),
-            options,
-        )
-    }
-
-    #[tokio::test]
-    async fn a_watch_ends_with_its_store_once_it_has_read_all() {
-        let store = memory(MemoryOptions::default());
-        let mut watch = store.watch(KeyRange::all(), Revision(0)).unwrap();
-        store
-            .commit(Transaction::new().put("a", "1"))
-            .await
-            .unwrap();
-        drop(store);
-        assert_eq!(watch.next().await.unwrap().unwrap().revision, Revision(1));
-        assert!(watch.next().now_or_never().unwrap().is_none());
-    }
-}
+mod tests;
