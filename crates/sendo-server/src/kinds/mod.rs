@@ -30,6 +30,7 @@ use jiff::Timestamp;
 use sendo_apimachinery::field::Error;
 use sendo_world::Random;
 use serde_json::Value;
+use value::Read as _;
 
 /// What a kind's functions may ask of the world.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub struct Cx<'a> {
     pub now: Timestamp,
     /// Where new ids come from.
     pub random: &'a Random,
+    /// The apiVersion of the request, where one kind's versions are judged by different rules.
+    pub api_version: &'a str,
 }
 
 /// The particulars of one kind. All parts have defaults: see [`Rules::NEUTRAL`].
@@ -52,13 +55,13 @@ pub struct Rules {
     /// Restores from `old` what a writer may not change, and moves the generation.
     pub prepare_for_update: fn(&Cx<'_>, &mut Value, &Value),
     /// Errors of a new object, metadata included, in the order Kubernetes reports them.
-    pub validate: fn(&Value) -> Vec<Error>,
+    pub validate: fn(&Cx<'_>, &Value) -> Vec<Error>,
     /// Errors of a changed object (`new`, `old`), metadata included.
-    pub validate_update: fn(&Value, &Value) -> Vec<Error>,
+    pub validate_update: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
     /// [`Rules::prepare_for_update`] for a write through `/status`.
     pub prepare_for_status_update: fn(&Cx<'_>, &mut Value, &Value),
     /// [`Rules::validate_update`] for a write through `/status`.
-    pub validate_status_update: fn(&Value, &Value) -> Vec<Error>,
+    pub validate_status_update: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
     /// How a write through any other subresource that takes the whole object goes
     /// (`ephemeralcontainers`, `resize`, `finalize`, `approval`).
     pub subresources: &'static [(&'static str, Update)],
@@ -68,7 +71,8 @@ pub struct Rules {
     pub warnings_on_update: fn(&Value, &Value) -> Vec<String>,
     /// Brings an accepted object into its stored form.
     pub canonicalize: fn(&mut Value),
-    /// Fields a field selector may name beside `metadata.name` and `metadata.namespace`.
+    /// Fields a field selector may name beside `metadata.name`, and beside `metadata.namespace` where only those
+    /// two can be selected.
     pub selectable_fields: &'static [SelectableField],
     /// Whether the kind lists its selectable fields itself, which words the refusal of others.
     pub unknown_fields: UnknownFields,
@@ -95,13 +99,22 @@ pub struct Rules {
 /// A field that a field selector may name, and how to read it.
 pub type SelectableField = (&'static str, fn(&Value) -> String);
 
+const NAME: SelectableField = ("metadata.name", |object| {
+    object.at("metadata").text("name").to_owned()
+});
+
+/// For [`Rules::selectable_fields`] of namespaced kinds that name their own fields.
+pub(crate) const NAMESPACE: SelectableField = ("metadata.namespace", |object| {
+    object.at("metadata").text("namespace").to_owned()
+});
+
 /// How a write through a subresource goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
     /// Restores from the old object all that this subresource may not change.
     pub prepare: fn(&Cx<'_>, &mut Value, &Value),
     /// Errors of the changed object (`new`, `old`).
-    pub validate: fn(&Value, &Value) -> Vec<Error>,
+    pub validate: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
 }
 
 /// How a kind refuses a field selector on a field it does not offer.
@@ -131,10 +144,10 @@ impl Rules {
         default: |_| {},
         prepare_for_create: |_, _| {},
         prepare_for_update: |_, _, _| {},
-        validate: |_| Vec::new(),
-        validate_update: |_, _| Vec::new(),
+        validate: |_, _| Vec::new(),
+        validate_update: |_, _, _| Vec::new(),
         prepare_for_status_update: |_, _, _| {},
-        validate_status_update: |_, _| Vec::new(),
+        validate_status_update: |_, _, _| Vec::new(),
         subresources: &[],
         warnings_on_create: |_| Vec::new(),
         warnings_on_update: |_, _| Vec::new(),
@@ -164,14 +177,10 @@ impl Rules {
     /// # Errors
     /// The text of the refusal, if the kind does not offer the field.
     pub fn select(&self, field: &str) -> Result<fn(&Value) -> String, String> {
-        let common: [SelectableField; 2] = [
-            ("metadata.name", |object| {
-                value::pointer_text(object, "/metadata/name")
-            }),
-            ("metadata.namespace", |object| {
-                value::pointer_text(object, "/metadata/namespace")
-            }),
-        ];
+        let common: &[SelectableField] = match self.unknown_fields {
+            UnknownFields::NotKnown => &[NAME, NAMESPACE],
+            UnknownFields::NotSupported => &[NAME],
+        };
         let mut fields = common.iter().chain(self.selectable_fields);
         match fields.find(|(name, _)| *name == field) {
             Some((_, read)) => Ok(*read),

@@ -44,7 +44,7 @@ pub(super) const RULES: Rules = Rules {
 /// `/finalize` changes nothing but the finalizers of the spec.
 const FINALIZE: Update = Update {
     prepare: |_, new, old| new.copy_from("status", old),
-    validate: |_, _| Vec::new(),
+    validate: |_, _, _| Vec::new(),
 };
 
 fn label_with_name(namespace: &mut Value) {
