@@ -9,6 +9,7 @@ pub mod intstr;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod protobuf;
 pub mod quantity;
 pub mod resources;
 pub mod schema;
