@@ -6,12 +6,14 @@ mod go_text;
 mod group;
 pub mod meta;
 pub mod names;
+pub mod patch;
+pub mod protobuf;
 pub mod resources;
 pub mod schema;
 pub mod selector;
 pub mod status;
 
-pub use go_text::{go_float, go_json, go_quote};
+pub use go_text::{go_float, go_json, go_quote, go_value};
 pub use group::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};
 pub use meta::{Meta, MetaMut};
 pub use selector::{FieldSelector, LabelSelector};
