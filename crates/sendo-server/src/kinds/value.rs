@@ -151,42 +151,11 @@ pub(crate) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Whether two values mean the same: absent, null, zero and empty members count as equal.
-///
-/// This is how Kubernetes compares a decoded object with the one it stored, where
-/// an empty list and no list are one.
-pub(crate) fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(x), Value::Object(y)) => {
-            let keys = x.keys().chain(y.keys());
-            keys.into_iter().all(|key| same(a.at(key), b.at(key)))
-        }
-        (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(a, b)| same(a, b))
-        }
-        _ => a == b || (is_hollow(a) && is_hollow(b)),
-    }
-}
-
-/// Whether a value holds nothing but zero values.
-fn is_hollow(value: &Value) -> bool {
-    match value {
-        Value::Object(members) => members.values().all(is_hollow),
-        other => is_zero(other),
-    }
-}
-
 /// A copy of `object` that says it is of `api_version`.
 pub(crate) fn with_api_version(object: &Value, api_version: &str) -> Value {
     let mut copy = object.clone();
     copy.set("apiVersion", api_version);
     copy
-}
-
-/// The text at a JSON pointer, empty if there is none.
-pub(crate) fn pointer_text(object: &Value, pointer: &str) -> String {
-    let text = object.pointer(pointer).and_then(Value::as_str);
-    text.unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -213,13 +182,5 @@ mod tests {
         object.default_to("c", 1);
         object.default_to("d", 1);
         assert_eq!(object, json!({"a": 0, "b": 1, "c": 1, "d": 1}));
-    }
-
-    #[test]
-    fn absent_and_empty_members_are_the_same() {
-        assert!(same(&json!({"a": [], "b": 1}), &json!({"b": 1})));
-        assert!(same(&json!({"a": {"b": {}}}), &json!({})));
-        assert!(!same(&json!({"a": [1]}), &json!({})));
-        assert!(!same(&json!({"a": [{}]}), &json!({})));
     }
 }

@@ -1,47 +1,26 @@
 //! Label selectors as text.
 
+use sendo_apimachinery::selector::LabelSelector;
 use serde_json::Value;
 
-use crate::kinds::value::Read;
-
-/// A selector as `app=x,!old,tier in (a,b)`, `<none>` if it names nothing.
+/// A selector as `app=x,!old,tier in (a,b)`, `<none>` if it names nothing, `<error>` if it cannot be read.
 pub(super) fn or_none(selector: &Value) -> String {
-    let text = plain(selector);
-    if text.is_empty() {
-        "<none>".to_owned()
-    } else {
-        text
+    match parse(selector) {
+        Ok(text) if text.is_empty() => "<none>".to_owned(),
+        Ok(text) => text,
+        Err(()) => "<error>".to_owned(),
     }
 }
 
-/// A selector as `app=x,!old,tier in (a,b)`, requirements in the order of their keys.
+/// A selector as `app=x,!old,tier in (a,b)`, empty if it names nothing, `<invalid>` if it cannot be read.
 pub(super) fn plain(selector: &Value) -> String {
-    let labels = selector.entries("matchLabels");
-    let labels =
-        labels.map(|(key, value)| (key, format!("{key}={}", value.as_str().unwrap_or_default())));
-    let expressions = selector.items("matchExpressions").iter();
-    let expressions =
-        expressions.map(|expression| (expression.text("key"), requirement(expression)));
-    let mut requirements: Vec<(&str, String)> = labels.chain(expressions).collect();
-    requirements.sort_by_key(|(key, _)| *key);
-    let texts: Vec<String> = requirements.into_iter().map(|(_, text)| text).collect();
-    texts.join(",")
+    parse(selector).unwrap_or_else(|()| "<invalid>".to_owned())
 }
 
-fn requirement(expression: &Value) -> String {
-    let key = expression.text("key");
-    let mut values: Vec<&str> = expression
-        .items("values")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    values.sort_unstable();
-    match expression.text("operator") {
-        "In" => format!("{key} in ({})", values.join(",")),
-        "NotIn" => format!("{key} notin ({})", values.join(",")),
-        "DoesNotExist" => format!("!{key}"),
-        _ => key.to_owned(),
-    }
+fn parse(selector: &Value) -> Result<String, ()> {
+    let present = Some(selector).filter(|selector| !selector.is_null());
+    let selector = LabelSelector::from_object(present).map_err(|_| ())?;
+    Ok(selector.to_string())
 }
 
 #[cfg(test)]
