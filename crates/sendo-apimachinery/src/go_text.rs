@@ -140,6 +140,30 @@ fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`, null as `<nil>`.
+pub fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(b) => b.to_string(),
+        Value::Number(n) => match n.as_f64() {
+            Some(f) if n.is_f64() => go_float(f),
+            _ => n.to_string(),
+        },
+        Value::String(s) => s.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_value).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(members) => {
+            let members: Vec<String> = members
+                .iter()
+                .map(|(k, v)| format!("{k}:{}", go_value(v)))
+                .collect();
+            format!("map[{}]", members.join(" "))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +207,14 @@ mod tests {
             assert_eq!(go_float(value), plain);
             assert_eq!(go_json(&json!(value)), in_json);
         }
+    }
+
+    #[test]
+    fn values_print_as_go_prints_them() {
+        assert_eq!(
+            go_value(&json!({"b": [1, "x", null], "a": {"c": true, "d": 1e6}})),
+            "map[a:map[c:true d:1e+06] b:[1 x <nil>]]"
+        );
     }
 
     #[test]

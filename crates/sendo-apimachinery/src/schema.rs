@@ -23,10 +23,12 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+mod shown;
 mod text;
 mod types;
 mod walk;
 
+pub use shown::show_as_go;
 pub use types::{TypeId, Types};
 pub use walk::SchemaRef;
 

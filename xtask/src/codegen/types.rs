@@ -444,20 +444,16 @@ fn write_extensions(property: &Value, line: &mut String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The group version of a kind; the types that every group repeats are core's.
+/// The group version of a kind; `*` for the types that every group repeats.
 fn kind_version(name: &str, kinds: &Value) -> anyhow::Result<String> {
-    let kinds = kinds.as_array().context("no list of kinds")?;
-    let kind = match kinds.iter().find(|kind| kind["group"] == "") {
-        Some(core) => core,
-        None if kinds.len() == 1 => &kinds[0],
-        None => bail!("several kinds, none of the core group"),
+    let [kind] = kinds.as_array().context("no list of kinds")?.as_slice() else {
+        return Ok("*".to_owned());
     };
     ensure!(kind["kind"] == name, "type {name} is kind {}", kind["kind"]);
     let (group, version) = (text(&kind["group"])?, text(&kind["version"])?);
-    Ok(if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
+    Ok(match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
     })
 }
 
