@@ -6,6 +6,7 @@ pub mod client;
 mod error;
 mod event;
 mod object;
+pub mod queue;
 
 pub use error::{Category, Error, Result};
 pub use event::Event;
