@@ -6,6 +6,7 @@ mod go_text;
 mod group;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod resources;
