@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 mod codegen;
+mod golden;
 
 #[derive(Parser)]
 #[command(name = "xtask", about = "Development tasks of this workspace")]
@@ -15,10 +16,13 @@ struct Arguments {
 enum Task {
     /// Write the facts about Kubernetes types from its published modules.
     Codegen(codegen::Options),
+    /// Compare decoded protobuf with the published JSON of the same objects.
+    Golden,
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Codegen(options) => codegen::run(&options),
+        Task::Golden => golden::run(),
     }
 }

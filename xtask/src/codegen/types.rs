@@ -250,7 +250,7 @@ impl Join<'_> {
             }
         }
         write_default(&field.go, &shape, property, &mut line)?;
-        write_extensions(property, &mut line)?;
+        write_extensions(&shape, property, &mut line)?;
         let values = self
             .enums
             .values(&field.owner.0, &field.owner.1, &field.go.json);
@@ -419,12 +419,15 @@ fn write_default(
     Ok(())
 }
 
-fn write_extensions(property: &Value, line: &mut String) -> anyhow::Result<()> {
+fn write_extensions(shape: &Shape, property: &Value, line: &mut String) -> anyhow::Result<()> {
+    let is_list = matches!(shape, Shape::List(_));
     for (key, value) in property
         .as_object()
         .context("a property that is no object")?
     {
         let _ = match key.as_str() {
+            // Bytes are a list in Go, yet a string to whoever reads the schema.
+            "x-kubernetes-list-type" if !is_list => continue,
             "x-kubernetes-list-type" => write!(line, " list={}", text(value)?),
             "x-kubernetes-list-map-keys" => write!(line, " keys={}", texts(value)?),
             "x-kubernetes-map-type" => write!(line, " map={}", text(value)?),
@@ -444,20 +447,16 @@ fn write_extensions(property: &Value, line: &mut String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The group version of a kind; the types that every group repeats are core's.
+/// The group version of a kind; `*` for the types that every group repeats.
 fn kind_version(name: &str, kinds: &Value) -> anyhow::Result<String> {
-    let kinds = kinds.as_array().context("no list of kinds")?;
-    let kind = match kinds.iter().find(|kind| kind["group"] == "") {
-        Some(core) => core,
-        None if kinds.len() == 1 => &kinds[0],
-        None => bail!("several kinds, none of the core group"),
+    let [kind] = kinds.as_array().context("no list of kinds")?.as_slice() else {
+        return Ok("*".to_owned());
     };
     ensure!(kind["kind"] == name, "type {name} is kind {}", kind["kind"]);
     let (group, version) = (text(&kind["group"])?, text(&kind["version"])?);
-    Ok(if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
+    Ok(match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
     })
 }
 

@@ -4,6 +4,9 @@ use std::sync::OnceLock;
 
 use super::{Schema, SchemaRef, Shape, text};
 
+/// Stands for every group version among kinds.
+const EVERY_VERSION: &str = "*";
+
 /// The built-in types by name and by kind.
 ///
 /// Creating one only finds where each type begins; a type is read when it is
@@ -68,12 +71,18 @@ impl Types {
     }
 
     /// The schema of a kind: `types.kind("apps/v1", "Deployment")`.
+    ///
+    /// `DeleteOptions` and `WatchEvent` are kinds of every group version, custom
+    /// ones included.
     pub fn kind(&self, api_version: &str, kind: &str) -> Option<SchemaRef<'_>> {
-        let key = (api_version, kind);
-        let place = self
-            .kinds
-            .binary_search_by(|own| (own.api_version, own.kind).cmp(&key));
-        place.ok().map(|place| self.get(self.kinds[place].id))
+        let find = |api_version| {
+            let key = (api_version, kind);
+            self.kinds
+                .binary_search_by(|own| (own.api_version, own.kind).cmp(&key))
+                .ok()
+        };
+        let place = find(api_version).or_else(|| find(EVERY_VERSION))?;
+        Some(self.get(self.kinds[place].id))
     }
 
     /// A type by its full name, as `io.k8s.api.core.v1.PodSpec`.
@@ -108,11 +117,17 @@ impl Types {
         (0..self.entries.len() as u16).map(TypeId)
     }
 
-    /// All types that are kinds: `apiVersion`, kind, type; sorted.
+    /// All types that are kinds: `apiVersion`, kind, type; sorted. The version of
+    /// those that every group repeats is `*`.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str, TypeId)> {
         self.kinds
             .iter()
             .map(|kind| (kind.api_version, kind.kind, kind.id))
+    }
+
+    /// The facts this registry reads, for hashes of what depends on them.
+    pub(crate) fn text(&self) -> &'static str {
+        text::TYPES
     }
 
     /// The schema of a type, read on first use.
@@ -231,6 +246,16 @@ mod tests {
                 .number
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn every_group_version_has_the_kinds_that_requests_and_watches_need() {
+        let types = Types::builtin();
+        for api_version in ["v1", "apps/v1", "example.com/v1alpha1"] {
+            assert!(types.kind(api_version, "DeleteOptions").is_some());
+        }
+        assert!(types.kind("v1", "Status").is_some());
+        assert!(types.kind("apps/v1", "Status").is_none());
     }
 
     #[test]

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Field, ListType, MapType, Object, PatchRule, Schema, Shape, TypeId, Types};
+use super::{Field, ListType, MapType, Object, PatchRule, Raw, Schema, Shape, TypeId, Types};
+
+/// The type that schemas in custom resource definitions have.
+const JSON_SCHEMA: &str =
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
 /// A place in a schema, from which one walks down by field or item.
 ///
@@ -38,6 +42,11 @@ impl<'a> SchemaRef<'a> {
     /// What is said at this place, references not followed.
     pub fn schema(self) -> &'a Schema {
         self.schema
+    }
+
+    /// What the named type says, or this place if it refers to none.
+    pub fn target(self) -> &'a Schema {
+        self.target
     }
 
     /// The shape, never a reference.
@@ -91,6 +100,17 @@ impl<'a> SchemaRef<'a> {
     /// Down into whatever lies at a key: a field, or a map's value.
     pub fn key(self, name: &str) -> Option<SchemaRef<'a>> {
         self.field(name).or_else(|| self.values())
+    }
+
+    /// The schema type that the objects in `SchemaOrList` and the like have;
+    /// none for other shapes.
+    pub fn nested_schema(self) -> Option<SchemaRef<'a>> {
+        match self.shape() {
+            Shape::Raw(Raw::SchemaOrList | Raw::SchemaOrBool | Raw::SchemaOrStrings) => {
+                self.types.named(JSON_SCHEMA)
+            }
+            _ => None,
+        }
     }
 
     /// Another place below this one, with the same registry.

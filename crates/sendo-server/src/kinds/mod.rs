@@ -23,8 +23,32 @@
 //!
 //! All functions but `default` and `convert` see objects in their storage version.
 
+mod admission;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod classes;
+mod config_map;
+mod devices;
+mod event;
+mod extension;
+mod flow_control;
+mod lease;
+mod limits;
 mod namespace;
+mod network;
+mod node;
+mod ordered;
+mod pod;
+mod policy;
+mod rbac;
+mod resources;
+mod secret;
+mod service_account;
+mod storage;
 pub(crate) mod value;
+mod workloads;
+mod writes;
 
 use jiff::Timestamp;
 use sendo_apimachinery::field::Error;
@@ -41,6 +65,13 @@ pub struct Cx<'a> {
     pub random: &'a Random,
     /// The apiVersion of the request, where one kind's versions are judged by different rules.
     pub api_version: &'a str,
+}
+
+impl Cx<'_> {
+    /// The time of the request as objects show it: in whole seconds.
+    pub(crate) fn time(&self) -> String {
+        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
 }
 
 /// The particulars of one kind. All parts have defaults: see [`Rules::NEUTRAL`].
@@ -122,6 +153,10 @@ pub struct Update {
 pub enum UnknownFields {
     /// The kind names its own fields: `field label not supported: X`.
     NotSupported,
+    /// The same, worded as Jobs do it.
+    NotSupportedFor(&'static str),
+    /// The same, worded as ResourceSlices do it.
+    NotSupportedForKind(&'static str),
     /// Only name and namespace can be selected, and the refusal says so.
     NotKnown,
 }
@@ -179,13 +214,19 @@ impl Rules {
     pub fn select(&self, field: &str) -> Result<fn(&Value) -> String, String> {
         let common: &[SelectableField] = match self.unknown_fields {
             UnknownFields::NotKnown => &[NAME, NAMESPACE],
-            UnknownFields::NotSupported => &[NAME],
+            _ => &[NAME],
         };
         let mut fields = common.iter().chain(self.selectable_fields);
         match fields.find(|(name, _)| *name == field) {
             Some((_, read)) => Ok(*read),
             None => Err(match self.unknown_fields {
                 UnknownFields::NotSupported => format!("field label not supported: {field}"),
+                UnknownFields::NotSupportedFor(kind) => {
+                    format!("field label \"{field}\" not supported for {kind}")
+                }
+                UnknownFields::NotSupportedForKind(kind) => {
+                    format!("field label not supported for {kind}: {field}")
+                }
                 UnknownFields::NotKnown => format!(
                     "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
                 ),
@@ -196,8 +237,84 @@ impl Rules {
 
 /// The rules of a kind; [`Rules::NEUTRAL`] for kinds that have none of their own.
 pub fn rules(group: &str, kind: &str) -> &'static Rules {
-    match (group, kind) {
-        ("", "Namespace") => const { &namespace::RULES },
-        _ => const { &Rules::NEUTRAL },
-    }
+    let found = match group {
+        "" => core_rules(kind),
+        "apps" => workloads::rules(kind),
+        "batch" => batch::rules(kind),
+        "discovery.k8s.io" | "networking.k8s.io" => network::rules(kind),
+        "storage.k8s.io" => storage::rules(kind),
+        _ => other_rules(group, kind),
+    };
+    found.unwrap_or(const { &Rules::NEUTRAL })
 }
+
+fn core_rules(kind: &str) -> Option<&'static Rules> {
+    Some(match kind {
+        "ConfigMap" => const { &config_map::RULES },
+        "Event" => const { &event::RULES },
+        "LimitRange" => const { &limits::LIMIT_RANGE },
+        "Namespace" => const { &namespace::RULES },
+        "Node" => const { &node::RULES },
+        "Pod" => const { &pod::RULES },
+        "ResourceQuota" => const { &limits::RESOURCE_QUOTA },
+        "Secret" => const { &secret::RULES },
+        "ServiceAccount" => const { &service_account::RULES },
+        "Endpoints" | "Service" => return network::rules(kind),
+        "PersistentVolume" | "PersistentVolumeClaim" => return storage::rules(kind),
+        "PodTemplate" | "ReplicationController" => return workloads::rules(kind),
+        "ComponentStatus" => const { &COMPONENT_STATUS },
+        _ => return None,
+    })
+}
+
+fn other_rules(group: &str, kind: &str) -> Option<&'static Rules> {
+    Some(match (group, kind) {
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            const { &admission::MUTATING_POLICY }
+        }
+        (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding",
+        ) => const { &admission::POLICY_BINDING },
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            const { &admission::MUTATING_WEBHOOKS }
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            const { &admission::VALIDATING_POLICY }
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            const { &admission::VALIDATING_WEBHOOKS }
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            const { &extension::CUSTOM_RESOURCE_DEFINITION }
+        }
+        ("apiregistration.k8s.io", "APIService") => const { &extension::API_SERVICE },
+        ("autoscaling", "HorizontalPodAutoscaler") => const { &autoscaling::RULES },
+        ("certificates.k8s.io", "CertificateSigningRequest") => const { &certificates::RULES },
+        ("coordination.k8s.io", "Lease") => const { &lease::RULES },
+        ("events.k8s.io", "Event") => const { &event::EVENTS_RULES },
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => const { &flow_control::FLOW_SCHEMA },
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            const { &flow_control::PRIORITY_LEVEL }
+        }
+        ("node.k8s.io", "RuntimeClass") => const { &classes::RUNTIME_CLASS },
+        ("policy", "PodDisruptionBudget") => const { &policy::RULES },
+        ("rbac.authorization.k8s.io", "ClusterRole") => const { &rbac::CLUSTER_ROLE },
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => {
+            const { &rbac::CLUSTER_ROLE_BINDING }
+        }
+        ("rbac.authorization.k8s.io", "Role") => const { &rbac::ROLE },
+        ("rbac.authorization.k8s.io", "RoleBinding") => const { &rbac::ROLE_BINDING },
+        ("resource.k8s.io", "DeviceClass") => const { &devices::DEVICE_CLASS },
+        ("resource.k8s.io", "ResourceClaim") => const { &devices::CLAIM },
+        ("resource.k8s.io", "ResourceClaimTemplate") => const { &devices::CLAIM_TEMPLATE },
+        ("resource.k8s.io", "ResourceSlice") => const { &devices::SLICE },
+        ("scheduling.k8s.io", "PriorityClass") => const { &classes::PRIORITY_CLASS },
+        _ => return None,
+    })
+}
+
+const COMPONENT_STATUS: Rules = Rules {
+    deprecation: Some("v1 ComponentStatus is deprecated in v1.19+"),
+    ..Rules::NEUTRAL
+};

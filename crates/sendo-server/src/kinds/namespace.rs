@@ -29,14 +29,9 @@ pub(super) const RULES: Rules = Rules {
     subresources: &[("finalize", FINALIZE)],
     // A generated name comes after defaulting.
     canonicalize: label_with_name,
-    selectable_fields: &[
-        ("name", |namespace| {
-            namespace.at("metadata").text("name").to_owned()
-        }),
-        ("status.phase", |namespace| {
-            namespace.at("status").text("phase").to_owned()
-        }),
-    ],
+    selectable_fields: &[("status.phase", |namespace| {
+        namespace.at("status").text("phase").to_owned()
+    })],
     unknown_fields: UnknownFields::NotSupported,
     ..Rules::NEUTRAL
 };
