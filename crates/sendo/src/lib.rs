@@ -2,6 +2,7 @@
 //! informer cache with indexes, work queue, leader election, event recorder,
 //! metrics and probes.
 
+pub mod cache;
 pub mod client;
 mod error;
 mod event;
