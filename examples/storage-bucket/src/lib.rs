@@ -4,4 +4,5 @@ pub mod api;
 pub mod http;
 #[cfg(feature = "local-store")]
 pub mod local_store;
+mod status;
 pub mod store;

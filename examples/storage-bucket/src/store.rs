@@ -38,6 +38,32 @@ pub enum Health {
     Unhealthy(Problem),
 }
 
+impl Health {
+    /// What is wrong, if something is.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Health::Healthy { .. } => None,
+            Health::Unhealthy(problem) => Some(problem),
+        }
+    }
+
+    /// What was found, in a word: `Healthy`, or the reason of the problem.
+    pub fn reason(&self) -> String {
+        match self.problem() {
+            None => "Healthy".to_owned(),
+            Some(problem) => problem.reason.to_string(),
+        }
+    }
+
+    /// What was found, in a sentence.
+    pub fn message(&self) -> &str {
+        match self.problem() {
+            None => "the bucket is there and can be listed",
+            Some(problem) => &problem.message,
+        }
+    }
+}
+
 /// What is wrong with a bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
@@ -225,10 +251,7 @@ mod tests {
     }
 
     fn reason(health: &Health) -> Option<Reason> {
-        match health {
-            Health::Healthy { .. } => None,
-            Health::Unhealthy(problem) => Some(problem.reason),
-        }
+        health.problem().map(|problem| problem.reason)
     }
 
     /// The health of a bucket whose store answers every request like this.

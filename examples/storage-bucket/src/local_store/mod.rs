@@ -29,6 +29,8 @@ use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use sendo::World;
 use tower::Service;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
 
 use crate::http::Http;
 use crate::store::Credentials;
@@ -220,7 +222,9 @@ impl LocalStore {
         let answer = async {
             running.clock().sleep(delay).await;
             let request = request.map(s3s::Body::http_body_unsync);
-            self.inner.s3.call(request).await
+            // s3s logs readings of the machine's clocks, which no two runs have in common.
+            let unlogged = NoSubscriber::default();
+            self.inner.s3.call(request).with_subscriber(unlogged).await
         };
         let answer = running.tasks().stopping().run_until_cancelled(answer).await;
         answer.ok_or(NoAnswer::Stopped)?.map_err(NoAnswer::Failed)

@@ -222,3 +222,53 @@ async fn a_stop_does_not_wait_for_a_slow_answer() {
     ));
     assert_eq!(world.clock().now(), before);
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_log_the_same() {
+    let log = || async {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .without_time()
+            .with_writer(log.clone())
+            .finish();
+        let _guard = tracing::subscriber::set_default(subscriber);
+        tracing::info!("begin");
+        let world = World::seeded(1);
+        let store = LocalStore::in_process(&world, &keys());
+        let client = Client::new(&store, &world, store.http());
+        let list = client.bucket.list_objects_v2(Some(&client.credentials));
+        assert_eq!(client.send(list, "").await.0, 404);
+        log.text()
+    };
+    let first = log().await;
+    assert!(first.contains("begin"));
+    assert_eq!(first, log().await);
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Log {
+    type Writer = Log;
+    fn make_writer(&'a self) -> Log {
+        self.clone()
+    }
+}
