@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::negotiate::{self, Refusal};
 use crate::path::{ResourcePath, Target};
 use crate::request::Request;
+use crate::roots;
 use crate::route::{self, Action, Dead};
 use crate::server::Server;
 use crate::user::User;
@@ -67,7 +68,7 @@ where
     request.read_body(body).await?;
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &path).await,
-        Target::Other => Ok(Answer::page_not_found()),
+        Target::Other => roots::answer(server, request),
     }
 }
 

@@ -104,6 +104,18 @@ impl ApiServer {
         self.as_user(User::admin())
     }
 
+    /// A service for one connection, whose user TLS may have told.
+    pub(crate) fn on_connection(&self, user: Option<User>) -> Caller {
+        Caller {
+            server: Arc::clone(&self.server),
+            user,
+        }
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.server.world
+    }
+
     /// Ends all watches, refuses new requests, and waits for the server's own tasks.
     pub async fn shutdown(&self) {
         self.server.world.tasks().stop().await;
