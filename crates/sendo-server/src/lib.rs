@@ -31,6 +31,7 @@ mod route;
 mod selection;
 mod serve;
 mod server;
+mod subresource;
 mod table;
 mod user;
 mod verbs;

@@ -10,6 +10,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::Response;
 use sendo_apimachinery::Status;
+use sendo_apimachinery::schema::Types;
 use sendo_store::{KeyRange, Revision, Store};
 use sendo_world::World;
 use tower::Service;
@@ -85,6 +86,7 @@ impl ApiServer {
             store: options.store,
             world: options.world.child("api-server"),
             tokens: options.tokens,
+            types: Types::builtin(),
             catalog: RwLock::new(Arc::new(Catalog::builtin())),
         });
         bootstrap::namespaces(&server).await?;
@@ -195,6 +197,8 @@ pub(crate) struct Server {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) world: World,
     pub(crate) tokens: Tokens,
+    /// The types of built-in kinds.
+    pub(crate) types: Types,
     catalog: RwLock<Arc<Catalog>>,
 }
 
