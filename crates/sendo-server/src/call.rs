@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use sendo_apimachinery::{Status, go_quote, names};
 use sendo_store::{At, Entry, Key};
@@ -17,7 +18,7 @@ use crate::wire;
 /// One request on one resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    pub(crate) server: &'a Server,
+    pub(crate) server: &'a Arc<Server>,
     pub(crate) request: &'a Request,
     pub(crate) path: &'a ResourcePath,
     pub(crate) resource: &'a Arc<Resource>,
@@ -65,6 +66,11 @@ impl<'a> Call<'a> {
     /// The object an entry holds, in its storage version.
     pub(crate) fn decode(&self, entry: &Entry) -> Value {
         wire::decode(&entry.value, entry.modified, &self.resource.stored)
+    }
+
+    /// The bytes to store for an object in its storage version, as Go would show it.
+    pub(crate) fn encode(&self, object: &mut Value) -> Bytes {
+        self.server.encode(self.resource, object)
     }
 
     pub(crate) fn not_found(&self, name: &str) -> Status {

@@ -93,11 +93,7 @@ pub(crate) fn from_storage(call: &Call<'_>, object: &Value) -> Value {
     if resource.is_stored_version() {
         return object.clone();
     }
-    (resource.rules.convert)(
-        object,
-        &resource.stored.api_version,
-        &resource.types.api_version,
-    )
+    call.server.convert(resource, object)
 }
 
 /// Puts an object where the path says it lives; a namespace of its own must be that one.

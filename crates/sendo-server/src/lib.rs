@@ -20,6 +20,7 @@ mod keys;
 pub mod kinds;
 mod negotiate;
 mod options;
+mod owners;
 mod path;
 mod pipeline;
 pub mod printers;

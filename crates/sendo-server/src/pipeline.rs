@@ -84,6 +84,9 @@ async fn on_resource(
         Err(Dead::End(status)) => return Err(status),
         Err(Dead::Page(answer)) => return Ok(answer),
     };
+    if let Some(text) = resource.rules.deprecation {
+        request.warn(text);
+    }
     accept(request)?;
     let call = Call {
         server,

@@ -64,8 +64,11 @@ impl Resource {
         GroupResource::new(&self.facts.group, &self.facts.plural)
     }
 
+    /// The kind as refusals name it: in the group in which it is stored.
     pub(crate) fn group_kind(&self) -> GroupKind {
-        GroupKind::new(&self.facts.group, &self.facts.kind)
+        let storage = self.facts.storage.as_ref();
+        let group = storage.map_or(&self.facts.group, |storage| &storage.group);
+        GroupKind::new(group, &self.facts.kind)
     }
 
     pub(crate) fn is_namespaced(&self) -> bool {
@@ -81,6 +84,12 @@ impl Resource {
     pub(crate) fn is_stored_version(&self) -> bool {
         self.types == self.stored
     }
+}
+
+/// Whether a built-in resource is served: those that are stored, and of the
+/// others the ones that something stands behind.
+fn is_served(facts: &Facts) -> bool {
+    facts.storage.is_some() || (facts.group.as_str(), facts.plural.as_str()) == ("", "bindings")
 }
 
 /// A group of resources.
@@ -121,7 +130,7 @@ impl Catalog {
     /// The built-in resources.
     pub(crate) fn builtin() -> Self {
         let mut catalog = Catalog::default();
-        for facts in Resources::builtin().iter() {
+        for facts in Resources::builtin().iter().filter(|facts| is_served(facts)) {
             catalog.insert(Resource::builtin(facts));
         }
         catalog

@@ -10,9 +10,10 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::Response;
 use sendo_apimachinery::Status;
-use sendo_apimachinery::schema::Types;
+use sendo_apimachinery::schema::{Types, show_as_go};
 use sendo_store::{KeyRange, Revision, Store};
 use sendo_world::World;
+use serde_json::Value;
 use tower::Service;
 
 use crate::authenticate::Tokens;
@@ -20,8 +21,9 @@ use crate::body::Body;
 use crate::bootstrap;
 use crate::call::backend;
 use crate::pipeline;
-use crate::resource::Catalog;
+use crate::resource::{Catalog, Resource};
 use crate::user::User;
+use crate::wire;
 
 /// What an [`ApiServer`] is made of.
 pub struct Options {
@@ -215,6 +217,25 @@ impl Server {
     /// What is served now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The bytes to store for an object in its storage version, as Go would show it.
+    pub(crate) fn encode(&self, resource: &Resource, object: &mut Value) -> Bytes {
+        let types = &resource.stored;
+        if let Some(schema) = self.types.kind(&types.api_version, &types.kind) {
+            show_as_go(schema, object);
+        }
+        wire::encode(object)
+    }
+
+    /// A stored object in the version of `resource`, as Go would show it.
+    pub(crate) fn convert(&self, resource: &Resource, object: &Value) -> Value {
+        let (from, to) = (&resource.stored, &resource.types);
+        let mut converted = (resource.rules.convert)(object, &from.api_version, &to.api_version);
+        if let Some(schema) = self.types.kind(&to.api_version, &to.kind) {
+            show_as_go(schema, &mut converted);
+        }
+        converted
     }
 
     /// Waits until the store has come to `wanted`, for some seconds at most.

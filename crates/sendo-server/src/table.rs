@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::negotiate::{MetaVersion, View};
 use crate::printers;
 use crate::resource::Resource;
+use crate::server::Server;
 use crate::view::{self, List, Stored};
 use crate::wire;
 
@@ -55,7 +56,14 @@ pub(crate) fn of_object(
         version,
         metadata,
         columns(call.resource),
-        vec![row(call.resource, call.now(), version, include, stored)],
+        vec![row(
+            call.server,
+            call.resource,
+            call.now(),
+            version,
+            include,
+            stored,
+        )],
     ))
 }
 
@@ -73,7 +81,16 @@ pub(crate) fn of_list(call: &Call<'_>, version: MetaVersion, list: &List) -> Res
     let rows = list
         .items
         .iter()
-        .map(|item| row(call.resource, call.now(), version, include, item))
+        .map(|item| {
+            row(
+                call.server,
+                call.resource,
+                call.now(),
+                version,
+                include,
+                item,
+            )
+        })
         .collect();
     Ok(table(version, metadata, columns(call.resource), rows))
 }
@@ -110,6 +127,7 @@ pub(crate) fn columns(resource: &Resource) -> Value {
 
 /// The row of an object.
 pub(crate) fn row(
+    server: &Server,
     resource: &Resource,
     now: Timestamp,
     version: MetaVersion,
@@ -129,7 +147,7 @@ pub(crate) fn row(
     match include {
         Include::None => shown.extend_from_slice(b"null"),
         Include::Metadata => view::metadata(&mut shown, version, stored),
-        Include::Object => view::whole(&mut shown, resource, Some(&resource.types), stored),
+        Include::Object => view::whole(&mut shown, server, resource, Some(&resource.types), stored),
     }
     let shown = serde_json::from_slice(&shown).expect("wire forms are JSON of ours");
     row.insert("object".to_owned(), shown);

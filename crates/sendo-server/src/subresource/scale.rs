@@ -62,14 +62,7 @@ async fn write(
         }
         let (wanted, found) = (Meta::of(&scale).uid(), Meta::of(old).uid());
         if !wanted.is_empty() && wanted != found {
-            let why = format_args!(
-                "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-            );
-            return Err(Status::conflict(
-                &call.resource.group_resource(),
-                call.name(),
-                why,
-            ));
+            return Err(update::wrong_uid(call, wanted, found));
         }
         let mut new = old.clone();
         new["spec"]["replicas"] = replicas.into();

@@ -12,8 +12,8 @@ use crate::answer::Answer;
 use crate::call::{Call, backend, time_text};
 use crate::decode;
 use crate::options::{Write, WriteOptions};
+use crate::owners;
 use crate::view::{self, Stored};
-use crate::wire;
 
 /// How often another name is drawn when a generated one is taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -69,6 +69,7 @@ async fn insert_once(
     let cx = call.cx();
     let resource = call.resource;
     begin(call, &mut object);
+    owners::dedup(call, &mut object);
     let name = Meta::of(&object).name().to_owned();
     admission::admit_create(call, &name).await?;
     (resource.rules.prepare_for_create)(&cx, &mut object);
@@ -104,7 +105,7 @@ async fn insert_once(
         ));
     }
     let key = call.key(&name)?;
-    let value = wire::encode(&object);
+    let value = call.encode(&mut object);
     let transaction = Transaction::new()
         .absent(key.clone())
         .put(key.clone(), value.clone());

@@ -16,7 +16,6 @@ use crate::decode;
 use crate::kinds::Dependents;
 use crate::options;
 use crate::view::{self, Stored};
-use crate::wire;
 
 /// The finalizer that keeps an owner until its dependents are without it.
 const ORPHAN: &str = "orphan";
@@ -211,8 +210,8 @@ async fn write(
                 at,
             }))
         }
-        Step::Mark(object) => {
-            let value = wire::encode(&object);
+        Step::Mark(mut object) => {
+            let value = call.encode(&mut object);
             if options.is_dry_run() || value == entry.value {
                 return Ok(Outcome::Pending(Stored {
                     value,
@@ -223,8 +222,8 @@ async fn write(
             let at = store.commit(put).await?;
             Ok(Outcome::Pending(Stored { value, at }))
         }
-        Step::MarkAndDelete(object) => {
-            let value = wire::encode(&object);
+        Step::MarkAndDelete(mut object) => {
+            let value = call.encode(&mut object);
             if options.is_dry_run() {
                 return Ok(Outcome::Gone(Stored {
                     value,

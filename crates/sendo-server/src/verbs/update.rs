@@ -12,10 +12,10 @@ use crate::call::{Call, backend};
 use crate::decode;
 use crate::kinds::Update;
 use crate::options::{Write, WriteOptions};
+use crate::owners;
 use crate::query;
 use crate::verbs::create;
 use crate::view::{self, Stored};
-use crate::wire;
 
 /// Puts the object of the body in place of the stored one.
 pub(crate) async fn update(call: &Call<'_>) -> Result<Answer, Status> {
@@ -51,6 +51,10 @@ pub(crate) async fn replace(
                 && is_absent(call).await? =>
         {
             let mut object = object;
+            let uid = Meta::of(&object).uid();
+            if !uid.is_empty() {
+                return Err(wrong_uid(call, uid, ""));
+            }
             MetaMut::of(&mut object).remove("resourceVersion");
             let stored = create::insert(call, object, options).await?;
             view::object(call, StatusCode::CREATED, &stored)
@@ -71,18 +75,19 @@ async fn put(
     change(call, strategy, options, |old| {
         let found = Meta::of(old).uid();
         if !uid.is_empty() && uid != found {
-            let why = format_args!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
-            );
-            return Err(Status::conflict(
-                &call.resource.group_resource(),
-                call.name(),
-                why,
-            ));
+            return Err(wrong_uid(call, &uid, found));
         }
         Ok(new.clone())
     })
     .await
+}
+
+/// The refusal of a write that is meant for another incarnation of the object.
+pub(crate) fn wrong_uid(call: &Call<'_>, wanted: &str, found: &str) -> Status {
+    let why = format_args!(
+        "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    );
+    Status::conflict(&call.resource.group_resource(), call.name(), why)
 }
 
 async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
@@ -120,8 +125,9 @@ pub(crate) async fn change(
         let old = call.decode(&entry);
         let mut new = next(&old)?;
         lock(call, &mut new, &entry)?;
+        owners::dedup(call, &mut new);
         let warnings = judge(call, strategy, &mut new, &old)?;
-        let value = wire::encode(&new);
+        let value = call.encode(&mut new);
         for warning in warnings {
             call.request.warn(warning);
         }
