@@ -77,6 +77,25 @@ pub(crate) fn render(modules: &Modules, documents: &Documents) -> anyhow::Result
     Ok(text)
 }
 
+/// The full names of types that are kinds, by version and kind.
+pub(crate) type KindNames = BTreeMap<(String, String), String>;
+
+/// Every kind of the documents but those that each group repeats.
+pub(crate) fn kind_names(documents: &Documents) -> anyhow::Result<KindNames> {
+    let mut names = KindNames::new();
+    for (full_name, schema) in &documents.schemas {
+        let (Some(kinds), Some((_, name))) = (
+            schema.get("x-kubernetes-group-version-kind"),
+            full_name.rsplit_once('.'),
+        ) else {
+            continue;
+        };
+        let key = (kind_version(name, kinds)?, name.to_owned());
+        names.insert(key, full_name.clone());
+    }
+    Ok(names)
+}
+
 fn special(full_name: &str) -> Option<&'static str> {
     SPECIAL
         .iter()
