@@ -2,10 +2,12 @@
 //! informer cache with indexes, work queue, leader election, event recorder,
 //! metrics and probes.
 
+pub mod cache;
 pub mod client;
 mod error;
 mod event;
 mod object;
+pub mod queue;
 
 pub use error::{Category, Error, Result};
 pub use event::Event;
