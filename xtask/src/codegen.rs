@@ -20,6 +20,7 @@ mod modules;
 pub(crate) mod openapi;
 mod proto;
 mod resources;
+mod shape;
 mod types;
 
 pub(crate) use modules::Modules;
