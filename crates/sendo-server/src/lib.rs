@@ -19,6 +19,8 @@ mod health;
 mod keys;
 pub mod kinds;
 mod negotiate;
+mod openapi;
+mod openapi_descriptions;
 mod options;
 mod owners;
 mod path;

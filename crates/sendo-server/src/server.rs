@@ -20,6 +20,7 @@ use crate::authenticate::Tokens;
 use crate::body::Body;
 use crate::bootstrap;
 use crate::call::backend;
+use crate::openapi::Documents;
 use crate::pipeline;
 use crate::resource::{Catalog, Resource};
 use crate::user::User;
@@ -89,6 +90,7 @@ impl ApiServer {
             world: options.world.child("api-server"),
             tokens: options.tokens,
             types: Types::builtin(),
+            documents: Documents::default(),
             catalog: RwLock::new(Arc::new(Catalog::builtin())),
         });
         bootstrap::namespaces(&server).await?;
@@ -201,6 +203,8 @@ pub(crate) struct Server {
     pub(crate) tokens: Tokens,
     /// The types of built-in kinds.
     pub(crate) types: Types,
+    /// OpenAPI documents that were asked for.
+    pub(crate) documents: Documents,
     catalog: RwLock<Arc<Catalog>>,
 }
 
