@@ -2,10 +2,13 @@
 //! informer cache with indexes, work queue, leader election, event recorder,
 //! metrics and probes.
 
+pub mod cache;
 pub mod client;
 mod error;
 mod event;
+pub mod metrics;
 mod object;
+pub mod queue;
 
 pub use error::{Category, Error, Result};
 pub use event::Event;
