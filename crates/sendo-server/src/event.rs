@@ -79,20 +79,14 @@ impl Events {
 
     /// A stored object in its storage version.
     pub(crate) fn decode(&self, stored: &Stored) -> Value {
-        wire::decode(&stored.value, stored.at, &self.resource.stored)
+        self.resource.decode(&stored.value, stored.at)
     }
 
     /// What a change made of the object, decoded once for all.
     pub(crate) fn now(&self, change: &Change) -> Option<Arc<Value>> {
         let entry = change.now.as_ref()?;
         let derived = change.memo.get_or_init(Derived::default);
-        let decode = || {
-            Arc::new(wire::decode(
-                &entry.value,
-                entry.modified,
-                &self.resource.stored,
-            ))
-        };
+        let decode = || Arc::new(self.resource.decode(&entry.value, entry.modified));
         Some(Arc::clone(derived.now.get_or_init(decode)))
     }
 
@@ -100,13 +94,7 @@ impl Events {
     pub(crate) fn before(&self, change: &Change) -> Option<Arc<Value>> {
         let entry = change.before.as_ref()?;
         let derived = change.memo.get_or_init(Derived::default);
-        let decode = || {
-            Arc::new(wire::decode(
-                &entry.value,
-                entry.modified,
-                &self.resource.stored,
-            ))
-        };
+        let decode = || Arc::new(self.resource.decode(&entry.value, entry.modified));
         Some(Arc::clone(derived.before.get_or_init(decode)))
     }
 

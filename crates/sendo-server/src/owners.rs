@@ -8,7 +8,8 @@ use crate::call::Call;
 
 /// Leaves out references that are there twice, with a warning.
 pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
-    let Some(references) = object["metadata"]["ownerReferences"].as_array_mut() else {
+    let references = object.pointer_mut("/metadata/ownerReferences");
+    let Some(references) = references.and_then(Value::as_array_mut) else {
         return;
     };
     let mut kept: Vec<Value> = Vec::with_capacity(references.len());

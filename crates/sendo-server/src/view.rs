@@ -95,10 +95,10 @@ pub(crate) fn in_version<'a>(
     resource: &Resource,
     stored: &'a Stored,
 ) -> Cow<'a, [u8]> {
-    if resource.is_stored_version() {
+    if resource.shows_stored(stored.at) {
         return Cow::Borrowed(&stored.value);
     }
-    let object = wire::decode(&stored.value, stored.at, &resource.stored);
+    let object = resource.decode(&stored.value, stored.at);
     Cow::Owned(wire::encode(&server.convert(resource, &object)).into())
 }
 
