@@ -6,6 +6,7 @@ pub mod cache;
 pub mod client;
 mod error;
 mod event;
+pub mod metrics;
 mod object;
 pub mod queue;
 
