@@ -52,9 +52,7 @@ fn flaky(server: &ApiServer, world: &World, random: Random) -> kube::Client {
             if is_read && random.below(0..10) == 0 {
                 return Err(Error::from("connection refused"));
             }
-            let answer = match server.oneshot(request).await {
-                Ok(answer) => answer,
-            };
+            let Ok(answer) = server.oneshot(request).await;
             let (head, body) = answer.into_parts();
             let is_watch = body.size_hint().exact().is_none();
             let left = if is_watch {
