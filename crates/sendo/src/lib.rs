@@ -6,11 +6,14 @@ pub mod cache;
 pub mod client;
 mod error;
 mod event;
+pub mod health;
 pub mod metrics;
 mod object;
 pub mod queue;
+mod serve;
 
 pub use error::{Category, Error, Result};
 pub use event::Event;
 pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 pub use sendo_world::{Clock, Moment, Random, Timestamp, World};
+pub use serve::{BindError, Listener};

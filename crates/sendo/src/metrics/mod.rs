@@ -25,6 +25,7 @@ mod format;
 mod leader;
 mod process;
 mod queue;
+mod serve;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -43,6 +44,7 @@ pub use controller::{ActiveWorker, ControllerMetrics, Outcome};
 pub use format::Format;
 pub use leader::LeaderMetrics;
 pub use queue::QueueMetrics;
+pub use serve::serve;
 
 /// The metrics of one manager. Clones share them.
 ///
