@@ -67,7 +67,7 @@ fn fixed_selector(errors: &mut Errors, new: &Value, old: &Value) {
 }
 
 /// Warnings for a workload whose name becomes part of its pods' names.
-fn pod_name_warnings(workload: &Value) -> Vec<String> {
+pub(super) fn pod_name_warnings(workload: &Value) -> Vec<String> {
     let name = workload.at("metadata").text("name");
     parts::name_warning(name, "Pod names and hostnames")
         .into_iter()
