@@ -1,1 +1,39 @@
 //! The embedded Kubernetes API server, a tower service over a store.
+//!
+//! An [`ApiServer`] lives in a world and keeps its objects in a store. It is
+//! called in this process with no socket between ([`ApiServer::as_user`]):
+//! `kube::Client::new(server.client_service(), "default")` is a client of it.
+
+mod admission;
+mod answer;
+mod authenticate;
+mod authorise;
+mod body;
+mod bootstrap;
+mod call;
+mod decode;
+mod event;
+mod keys;
+pub mod kinds;
+mod negotiate;
+mod options;
+mod path;
+mod pipeline;
+pub mod printers;
+mod query;
+mod request;
+mod resource;
+mod route;
+mod selection;
+mod server;
+mod table;
+mod user;
+mod verbs;
+mod view;
+mod wire;
+mod yaml;
+
+pub use authenticate::Tokens;
+pub use body::Body;
+pub use server::{ApiServer, Caller, Options, StartError};
+pub use user::User;

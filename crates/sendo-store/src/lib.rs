@@ -1,23 +1,149 @@
 //! An ordered, versioned key-value store with watches: what the API server keeps its objects in.
 //!
-//! One [`Store`] has one [`Revision`] counter for everything. Every transaction
-//! that changes something raises it by one and gives all its changes the same
-//! revision, so a watch delivers a transaction whole or not at all.
+//! Keys are text, values opaque bytes. Back ends stand behind the [`Store`]
+//! trait: [`Memory`] keeps everything in this process. The suite in `contract`,
+//! behind the cargo feature of that name, states what each back end must do and
+//! runs over any of them.
 //!
-//! Values are opaque bytes. Back ends stand behind the trait: [`Memory`] keeps
-//! everything in this process; the suite in [`contract`] states what each back
-//! end must do and runs over any of them.
+//! ```
+//! use std::sync::Arc;
+//!
+//! use futures::StreamExt;
+//! use sendo_store::{At, KeyRange, Memory, MemoryOptions, Store, Transaction};
+//! use sendo_world::World;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), sendo_store::Error> {
+//! let world = World::real();
+//! let store: Arc<dyn Store> =
+//!     Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default()));
+//!
+//! // Create, unless someone else has.
+//! let create = Transaction::new().absent("/pods/a").put("/pods/a", "pending");
+//! let created = store.commit(create).await?;
+//!
+//! // Read everything, then follow what changes: nothing falls between.
+//! let page = store.range(KeyRange::prefix("/pods/"), At::Latest, None).await?;
+//! let mut watch = store.watch(KeyRange::prefix("/pods/"), page.revision)?;
+//!
+//! // Update what was read, unless it has changed since.
+//! let update = Transaction::new().unchanged("/pods/a", created).put("/pods/a", "running");
+//! store.commit(update).await?;
+//!
+//! let batch = watch.next().await.expect("the store is there")?;
+//! let change = &batch.changes[0];
+//! assert_eq!(change.before.as_ref().unwrap().value, "pending");
+//! assert_eq!(change.now.as_ref().unwrap().value, "running");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds for every store
+//!
+//! - **One counter.** Every transaction that changes something takes the next
+//!   [`Revision`], whichever keys it writes, and gives it to all its changes. What
+//!   changes nothing takes none.
+//! - **All or nothing.** A transaction's guards and writes are one step: no reader
+//!   and no watcher sees a part of it.
+//! - **States stay readable.** A read names its revision, and a later read at that
+//!   revision sees the same state, until it is compacted. So a long list can be
+//!   read in pages.
+//! - **Watches miss nothing.** A watch gives every transaction after its revision
+//!   in order, once and whole, restricted to its range; or it ends with an error.
+//!   A watch that was cut can be resumed from its last revision or its
+//!   [progress](Watch::progress), as long as that is kept.
+//! - **History is bounded.** A compaction, or the back end's own limits, forget
+//!   the oldest changes. Who still needs them is told [`Error::Compacted`], and
+//!   begins anew with a read of the newest state.
+//! - **Nobody waits for a watcher.** A slow one falls behind within those bounds,
+//!   then it is cut off.
+//! - **Bytes are shared.** An [`Entry`] and a [`Change`] are handed out behind an
+//!   [`Arc`], with a [`Memo`] for what is derived from them, so that what
+//!   a thousand watchers need is computed once.
+
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
+
+mod change;
+mod error;
+mod memo;
+mod memory;
+mod range;
+mod transaction;
+mod watch;
 
 use std::fmt;
-use std::ops::Bound;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 
-pub mod contract;
-mod memory;
+pub use change::{Batch, Change, Entry};
+pub use error::Error;
+pub use memo::Memo;
+pub use memory::{Memory, MemoryOptions};
+pub use range::{Key, KeyRange};
+pub use transaction::{Expect, Guard, Transaction, Write};
+pub use watch::{Watch, WatchSource};
 
-pub use memory::Memory;
+/// An ordered, versioned key-value store.
+///
+/// Reads never block writes. All methods are cancel safe: a dropped `commit`
+/// has either taken place whole or not at all.
+pub trait Store: Send + Sync + 'static {
+    /// The entry under `key`, and the revision that was read.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`] or [`Error::Future`] for a revision that cannot be read.
+    fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>>;
+
+    /// The first `limit` entries of `range` in key order; `None` for all,
+    /// `Some(0)` to count them.
+    ///
+    /// To page, read again at the same revision with [`KeyRange::after`] the last key.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`] or [`Error::Future`] for a revision that cannot be read.
+    fn range(
+        &self,
+        range: KeyRange,
+        at: At,
+        limit: Option<usize>,
+    ) -> BoxFuture<'_, Result<Page, Error>>;
+
+    /// Makes all writes, or none.
+    ///
+    /// Returns the transaction's revision, or the newest one if it changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] names the first guard that does not hold;
+    /// [`Error::DuplicateKey`] a key that is written twice.
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>>;
+
+    /// Every change in `range` after `after`, in order, then those to come.
+    ///
+    /// To miss nothing, watch after the revision of the read that came before.
+    /// An `after` that lies ahead of the newest revision is fine: the watch
+    /// stays silent until then.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`] if changes after `after` are no longer kept. A back
+    /// end that cannot tell at once gives the error as the watch's first item.
+    fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, Error>;
+
+    /// The newest revision: at least that of every commit that has been answered.
+    fn revision(&self) -> Revision;
+
+    /// Forgets the changes up to and including `through`.
+    ///
+    /// `through` becomes the oldest revision that can be read or watched after.
+    /// Watches that have those changes behind them go on; one that has not read
+    /// them yet ends with [`Error::Compacted`]. Does nothing if as much has been
+    /// forgotten before.
+    ///
+    /// # Errors
+    /// [`Error::Future`] if `through` has not happened yet.
+    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>>;
+}
 
 /// A point in the store's history. `Revision(0)` is before the first write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,31 +155,6 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A key: any text, ordered by bytes. Cheap to clone.
-pub type Key = std::sync::Arc<str>;
-
-/// What is stored under a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The key.
-    pub key: Key,
-    /// The value, as it was put.
-    pub value: Bytes,
-    /// When the key came to be; a key that was deleted and put again is a new one.
-    pub created: Revision,
-    /// The last change.
-    pub modified: Revision,
-}
-
-/// A span of keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyRange {
-    /// The first key, or the one before it.
-    pub from: Bound<Key>,
-    /// The end.
-    pub to: Bound<Key>,
-}
-
 /// When a read looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
@@ -63,118 +164,22 @@ pub enum At {
     Revision(Revision),
 }
 
-/// The answer to a range read.
+/// The answer to a read of one key.
 #[derive(Clone, Debug)]
-pub struct Page {
-    /// Entries in key order, at most the limit.
-    pub entries: Vec<Entry>,
-    /// How many entries the range has beyond these.
-    pub remaining: u64,
+pub struct Lookup {
+    /// What was there; `None` if nothing.
+    pub entry: Option<Arc<Entry>>,
     /// The state that was read: the newest revision for [`At::Latest`], else the one asked for.
     pub revision: Revision,
 }
 
-/// What must hold for a transaction to take place.
+/// The answer to a range read.
 #[derive(Clone, Debug)]
-pub struct Guard {
-    /// The key looked at.
-    pub key: Key,
-    /// What it must be.
-    pub expect: Expect,
-}
-
-/// A condition on one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// The key does not exist.
-    Absent,
-    /// The key exists and was last changed at this revision.
-    Unchanged(Revision),
-}
-
-/// A change of one key.
-#[derive(Clone, Debug)]
-pub enum Write {
-    /// Put a value.
-    Put(Key, Bytes),
-    /// Delete the key. Deleting an absent one changes nothing.
-    Delete(Key),
-}
-
-/// Writes that take place together, at one revision, if every guard holds.
-#[derive(Clone, Debug, Default)]
-pub struct Transaction {
-    /// All of these must hold.
-    pub guards: Vec<Guard>,
-    /// At most one per key.
-    pub writes: Vec<Write>,
-}
-
-/// A change, as watchers see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// What the key became; its `modified` is [`Change::revision`]. `None`: deleted.
-    pub now: Option<Entry>,
-    /// What the key was before. `None`: it is new.
-    pub before: Option<Entry>,
-    /// The transaction's revision.
+pub struct Page {
+    /// Entries in key order, at most the limit.
+    pub entries: Vec<Arc<Entry>>,
+    /// How many entries the range has beyond these.
+    pub remaining: u64,
+    /// The state that was read: the newest revision for [`At::Latest`], else the one asked for.
     pub revision: Revision,
-}
-
-/// Why the store did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A guard did not hold; nothing was written.
-    #[error("{key} is not what the transaction expected")]
-    Conflict {
-        /// The guard's key.
-        key: Key,
-        /// What is stored there now.
-        found: Option<Entry>,
-    },
-    /// The revision asked for is older than what is kept.
-    #[error("revision {asked} has been compacted; the oldest kept is {oldest}")]
-    Compacted {
-        /// The revision asked for.
-        asked: Revision,
-        /// The oldest revision that can still be read, or watched from.
-        oldest: Revision,
-    },
-    /// The revision asked for has not happened yet.
-    #[error("revision {asked} lies ahead of the newest, {newest}")]
-    Future {
-        /// The revision asked for.
-        asked: Revision,
-        /// The newest revision.
-        newest: Revision,
-    },
-    /// The back end failed; nothing is known to have been written.
-    #[error("the store's back end failed: {0}")]
-    Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
-}
-
-/// An ordered, versioned key-value store.
-///
-/// Reads never block writes. All methods are cancel safe: a dropped `commit`
-/// has either taken place whole or not at all.
-pub trait Store: Send + Sync + 'static {
-    /// The entry under `key`, and the revision that was read.
-    fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<(Option<Entry>, Revision), Error>>;
-
-    /// The first `limit` entries of `range` in key order; `None` for all.
-    fn range(&self, range: KeyRange, at: At, limit: Option<usize>) -> BoxFuture<'_, Result<Page, Error>>;
-
-    /// Makes all writes, or none: [`Error::Conflict`] names the first guard that does not hold.
-    ///
-    /// Returns the transaction's revision, or the newest one if it changes nothing.
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>>;
-
-    /// Every change in `range` after `after`, in order, then those to come.
-    fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, Error>;
-
-    /// The newest revision.
-    fn revision(&self) -> Revision;
-
-    /// Forgets the history up to and including `through`; states after it stay readable.
-    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>>;
 }

@@ -1,0 +1,526 @@
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Meta, OwnerReference};
+use crate::field::{BadValue, Error, Path};
+use crate::go_text::go_quote;
+use crate::{GroupVersion, names};
+
+/// The most bytes that all annotations of an object may have together.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// How the metadata of a kind is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct MetaRules {
+    /// Whether objects of the kind live in namespaces.
+    pub scope: Scope,
+    /// What their names may be.
+    pub name: names::Check,
+    /// What their finalizers may be called.
+    pub finalizers: FinalizerNames,
+}
+
+/// Where the objects of a kind live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Each in one namespace.
+    Namespaced,
+    /// In none.
+    Cluster,
+}
+
+/// Which finalizer names a kind takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinalizerNames {
+    /// Any qualified name: custom resources, and built-in kinds outside core's own checks.
+    Any,
+    /// Qualified names with a domain, and the three standard ones without.
+    DomainOrStandard,
+}
+
+/// Checks the metadata of a new object at `path` (most often `metadata`).
+pub fn validate_create(meta: Meta<'_>, rules: &MetaRules, path: &Path) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let generate_name = meta.generate_name();
+    if !generate_name.is_empty() {
+        let faults = names::generate_name(generate_name, rules.name);
+        errors.extend(invalid_each(
+            &path.child("generateName"),
+            generate_name,
+            faults,
+        ));
+    }
+    let name = meta.name();
+    if name.is_empty() {
+        errors.push(Error::required(
+            &path.child("name"),
+            "name or generateName is required",
+        ));
+    } else {
+        errors.extend(invalid_each(&path.child("name"), name, (rules.name)(name)));
+    }
+    errors.extend(validate_namespace(
+        meta.namespace(),
+        rules.scope,
+        &path.child("namespace"),
+    ));
+    if meta.generation() < 0 {
+        let detail = "must be greater than or equal to 0";
+        errors.push(Error::invalid(
+            &path.child("generation"),
+            meta.generation(),
+            detail,
+        ));
+    }
+    errors.extend(validate_labels(meta.labels(), &path.child("labels")));
+    errors.extend(validate_annotations(
+        meta.annotations(),
+        &path.child("annotations"),
+    ));
+    errors.extend(validate_owners(meta, &path.child("ownerReferences")));
+    errors.extend(validate_finalizers(meta, &path.child("finalizers")));
+    errors.extend(validate_managed_fields(meta, &path.child("managedFields")));
+    if rules.finalizers == FinalizerNames::DomainOrStandard {
+        errors.extend(validate_domains_of_finalizers(
+            meta,
+            &path.child("finalizers"),
+        ));
+    }
+    errors
+}
+
+/// Checks the metadata of a changed object against what it was.
+pub fn validate_update(
+    new: Meta<'_>,
+    old: Meta<'_>,
+    finalizers: FinalizerNames,
+    path: &Path,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    if old.deletion_timestamp().is_some() {
+        errors.extend(validate_no_new_finalizers(
+            new,
+            old,
+            &path.child("finalizers"),
+        ));
+    }
+    if new.resource_version().is_empty() {
+        let detail = "must be specified for an update";
+        errors.push(Error::invalid(&path.child("resourceVersion"), "", detail));
+    }
+    if new.generation() < old.generation() {
+        let detail = "must not be decremented";
+        errors.push(Error::invalid(
+            &path.child("generation"),
+            new.generation(),
+            detail,
+        ));
+    }
+    for (member, new, old) in [
+        ("name", new.name(), old.name()),
+        ("namespace", new.namespace(), old.namespace()),
+        ("uid", new.uid(), old.uid()),
+    ] {
+        errors.extend(validate_immutable(
+            &new.into(),
+            &old.into(),
+            &path.child(member),
+        ));
+    }
+    for member in [
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        let value = |meta: Meta<'_>| meta.get(member).cloned().unwrap_or(Value::Null);
+        errors.extend(validate_immutable(
+            &value(new),
+            &value(old),
+            &path.child(member),
+        ));
+    }
+    errors.extend(validate_labels(new.labels(), &path.child("labels")));
+    errors.extend(validate_annotations(
+        new.annotations(),
+        &path.child("annotations"),
+    ));
+    errors.extend(validate_owners(new, &path.child("ownerReferences")));
+    errors.extend(validate_managed_fields(new, &path.child("managedFields")));
+    if finalizers == FinalizerNames::DomainOrStandard {
+        errors.extend(validate_domains_of_finalizers(
+            new,
+            &path.child("finalizers"),
+        ));
+    }
+    errors
+}
+
+/// `field is immutable`, if the two values differ.
+pub fn validate_immutable(new: &Value, old: &Value, path: &Path) -> Option<Error> {
+    (new != old).then(|| Error::invalid(path, new.clone(), "field is immutable"))
+}
+
+fn validate_namespace(namespace: &str, scope: Scope, path: &Path) -> Vec<Error> {
+    match (scope, namespace) {
+        (Scope::Namespaced, "") => vec![Error::required(path, "")],
+        (Scope::Namespaced, name) => invalid_each(path, name, names::dns1123_label(name)).collect(),
+        (Scope::Cluster, "") => Vec::new(),
+        (Scope::Cluster, _) => vec![Error::forbidden(path, "not allowed on this type")],
+    }
+}
+
+/// Checks the keys and values of labels.
+pub fn validate_labels<'a>(
+    labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+    path: &Path,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for (key, value) in labels {
+        errors.extend(invalid_each(path, key, names::qualified_name(key)));
+        errors.extend(invalid_each(path, value, names::label_value(value)));
+    }
+    errors
+}
+
+/// Checks the keys of annotations (in lower case) and their size taken together.
+pub fn validate_annotations<'a>(
+    annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+    path: &Path,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let mut size = 0;
+    for (key, value) in annotations {
+        errors.extend(invalid_each(
+            path,
+            key,
+            names::qualified_name(&key.to_lowercase()),
+        ));
+        size += key.len() + value.len();
+    }
+    if size > ANNOTATIONS_LIMIT {
+        errors.push(Error::too_long(path, ANNOTATIONS_LIMIT));
+    }
+    errors
+}
+
+fn validate_owners(meta: Meta<'_>, path: &Path) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let mut controller: Option<String> = None;
+    for owner in meta.owner_references() {
+        errors.extend(validate_owner(&owner, path));
+        if owner.controller != Some(true) {
+            continue;
+        }
+        let this = format!("{}/{}", owner.kind, owner.name);
+        match &controller {
+            None => controller = Some(this),
+            Some(first) => {
+                let all: Vec<String> = meta.owner_references().map(|o| o.go_text()).collect();
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                );
+                errors.push(Error::invalid(
+                    path,
+                    BadValue::Raw(format!("[{}]", all.join(","))),
+                    detail,
+                ));
+            }
+        }
+    }
+    errors
+}
+
+fn validate_owner(owner: &OwnerReference<'_>, path: &Path) -> Vec<Error> {
+    let mut errors = Vec::new();
+    // An unreadable version counts as none.
+    let version = GroupVersion::parse(owner.api_version);
+    if version.as_ref().is_none_or(|v| v.version.is_empty()) {
+        let detail = "version must not be empty";
+        errors.push(Error::invalid(
+            &path.child("apiVersion"),
+            owner.api_version,
+            detail,
+        ));
+    }
+    for (member, value) in [
+        ("kind", owner.kind),
+        ("name", owner.name),
+        ("uid", owner.uid),
+    ] {
+        if value.is_empty() {
+            errors.push(Error::invalid(
+                &path.child(member),
+                value,
+                "must not be empty",
+            ));
+        }
+    }
+    if owner.api_version == "v1" && owner.kind == "Event" {
+        let detail = "/v1, Kind=Event is disallowed from being an owner";
+        errors.push(Error::invalid(path, BadValue::Raw(owner.go_text()), detail));
+    }
+    errors
+}
+
+fn validate_finalizers(meta: Meta<'_>, path: &Path) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for finalizer in meta.finalizers() {
+        errors.extend(invalid_each(
+            path,
+            finalizer,
+            names::qualified_name(finalizer),
+        ));
+    }
+    let has = |name| meta.finalizers().any(|finalizer| finalizer == name);
+    if has("orphan") && has("foregroundDeletion") {
+        let all: Vec<&str> = meta.finalizers().collect();
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(Error::invalid(path, all, detail));
+    }
+    errors
+}
+
+fn validate_domains_of_finalizers(meta: Meta<'_>, path: &Path) -> Vec<Error> {
+    meta.finalizers()
+        .enumerate()
+        .filter(|(_, name)| {
+            !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(name)
+        })
+        .map(|(i, name)| {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            Error::invalid(&path.index(i), name, detail)
+        })
+        .collect()
+}
+
+fn validate_no_new_finalizers(new: Meta<'_>, old: Meta<'_>, path: &Path) -> Option<Error> {
+    let old: BTreeSet<&str> = old.finalizers().collect();
+    let new: BTreeSet<&str> = new.finalizers().collect();
+    let added: Vec<String> = new.difference(&old).map(|name| go_quote(name)).collect();
+    if added.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        added.join(", ")
+    );
+    Some(Error::forbidden(path, detail))
+}
+
+fn validate_managed_fields(meta: Meta<'_>, path: &Path) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for (i, entry) in meta.list("managedFields").enumerate() {
+        let path = path.index(i);
+        let text = |member| {
+            entry
+                .get(member)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        if !["Apply", "Update"].contains(&text("operation")) {
+            let detail = "must be `Apply` or `Update`";
+            errors.push(Error::invalid(
+                &path.child("operation"),
+                text("operation"),
+                detail,
+            ));
+        }
+        if !["", "FieldsV1"].contains(&text("fieldsType")) {
+            let detail = "must be `FieldsV1`";
+            errors.push(Error::invalid(
+                &path.child("fieldsType"),
+                text("fieldsType"),
+                detail,
+            ));
+        }
+        errors.extend(validate_field_manager(
+            text("manager"),
+            &path.child("manager"),
+        ));
+        if text("subresource").len() > 256 {
+            errors.push(Error::too_long(&path.child("subresource"), 256));
+        }
+    }
+    errors
+}
+
+/// Checks the name of a field manager: at most 128 bytes, all printable.
+pub fn validate_field_manager(manager: &str, path: &Path) -> Vec<Error> {
+    let mut errors = Vec::new();
+    if manager.len() > 128 {
+        errors.push(Error::too_long(path, 128));
+    }
+    for (i, c) in manager.char_indices() {
+        if !crate::go_text::is_printable(c) {
+            let detail = format!("invalid character U+{:04X} (at position {i})", c as u32);
+            errors.push(Error::invalid(path, manager, detail));
+        }
+    }
+    errors
+}
+
+fn invalid_each<'a>(
+    path: &'a Path,
+    value: &'a str,
+    faults: Vec<String>,
+) -> impl Iterator<Item = Error> + 'a {
+    faults
+        .into_iter()
+        .map(move |fault| Error::invalid(path, value, fault))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const RULES: MetaRules = MetaRules {
+        scope: Scope::Namespaced,
+        name: names::dns1123_subdomain,
+        finalizers: FinalizerNames::DomainOrStandard,
+    };
+
+    fn created(metadata: Value) -> Vec<String> {
+        let object = json!({ "metadata": metadata });
+        let errors = validate_create(Meta::of(&object), &RULES, &Path::new("metadata"));
+        errors.iter().map(Error::to_string).collect()
+    }
+
+    fn updated(old: Value, new: Value) -> Vec<String> {
+        let (old, new) = (json!({ "metadata": old }), json!({ "metadata": new }));
+        let path = Path::new("metadata");
+        let errors = validate_update(Meta::of(&new), Meta::of(&old), RULES.finalizers, &path);
+        errors.iter().map(Error::to_string).collect()
+    }
+
+    #[test]
+    fn a_plain_object_is_fine() {
+        assert_eq!(created(json!({"name": "a", "namespace": "n"})), [""; 0]);
+    }
+
+    #[test]
+    fn a_name_and_a_namespace_are_required() {
+        assert_eq!(
+            created(json!({})),
+            [
+                "metadata.name: Required value: name or generateName is required",
+                "metadata.namespace: Required value"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cluster_scoped_object_has_no_namespace() {
+        let object = json!({"metadata": {"name": "a", "namespace": "n"}});
+        let rules = MetaRules {
+            scope: Scope::Cluster,
+            ..RULES
+        };
+        let errors = validate_create(Meta::of(&object), &rules, &Path::new("metadata"));
+        assert_eq!(
+            errors[0].to_string(),
+            "metadata.namespace: Forbidden: not allowed on this type"
+        );
+    }
+
+    #[test]
+    fn annotation_keys_may_have_capital_domains() {
+        assert_eq!(
+            created(
+                json!({"name": "a", "namespace": "n", "annotations": {"Upper.dev/k": "any\n"}})
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            created(json!({"name": "a", "namespace": "n", "labels": {"Upper.dev/k": "v"}})).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn annotations_are_bounded_together() {
+        let errors = created(
+            json!({"name": "a", "namespace": "n", "annotations": {"k": "x".repeat(ANNOTATIONS_LIMIT)}}),
+        );
+        assert_eq!(
+            errors,
+            ["metadata.annotations: Too long: may not be more than 262144 bytes"]
+        );
+    }
+
+    #[test]
+    fn owners_name_all_their_parts_and_one_controls() {
+        let errors = created(json!({"name": "a", "namespace": "n", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1", "controller": true},
+            {"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "2", "controller": true},
+            {"apiVersion": "apps/", "kind": "", "name": "", "uid": ""},
+        ]}));
+        assert_eq!(
+            errors,
+            [
+                "metadata.ownerReferences: Invalid value: [{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"p\",\"uid\":\"1\",\"controller\":true},{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"q\",\"uid\":\"2\",\"controller\":true},{\"apiVersion\":\"apps/\",\"kind\":\"\",\"name\":\"\",\"uid\":\"\"}]: Only one reference can have Controller set to true. Found \"true\" in references for Pod/p and Pod/q",
+                "metadata.ownerReferences.apiVersion: Invalid value: \"apps/\": version must not be empty",
+                "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
+            ]
+        );
+    }
+
+    #[test]
+    fn finalizers_carry_a_domain_or_are_standard() {
+        let meta =
+            |finalizers: Value| json!({"name": "a", "namespace": "n", "finalizers": finalizers});
+        assert_eq!(created(meta(json!(["example.dev/x", "orphan"]))), [""; 0]);
+        assert_eq!(
+            created(meta(json!(["keep"]))),
+            [
+                "metadata.finalizers[0]: Invalid value: \"keep\": name is neither a standard finalizer name nor is it fully qualified"
+            ]
+        );
+        assert_eq!(
+            created(meta(json!(["orphan", "foregroundDeletion"]))),
+            [
+                "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and foregroundDeletion cannot be both set"
+            ]
+        );
+    }
+
+    #[test]
+    fn identity_does_not_change() {
+        let old = json!({"name": "a", "namespace": "n", "uid": "1", "resourceVersion": "1"});
+        let new = json!({"name": "b", "namespace": "n", "uid": "2", "resourceVersion": "1", "deletionTimestamp": "2001-01-01T00:00:00Z"});
+        assert_eq!(
+            updated(old, new),
+            [
+                "metadata.name: Invalid value: \"b\": field is immutable",
+                "metadata.uid: Invalid value: \"2\": field is immutable",
+                "metadata.deletionTimestamp: Invalid value: \"2001-01-01T00:00:00Z\": field is immutable",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_update_names_its_version() {
+        assert_eq!(
+            updated(json!({"name": "a"}), json!({"name": "a"})),
+            ["metadata.resourceVersion: Invalid value: \"\": must be specified for an update"]
+        );
+    }
+
+    #[test]
+    fn a_dying_object_takes_no_new_finalizers() {
+        let dying = |finalizers: Value| json!({"name": "a", "resourceVersion": "1", "deletionTimestamp": "2001-01-01T00:00:00Z", "finalizers": finalizers});
+        assert_eq!(
+            updated(dying(json!(["a/a"])), dying(json!(["a/b", "a/a"]))),
+            [
+                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"a/b\"}"
+            ]
+        );
+        assert_eq!(
+            updated(dying(json!(["a/a", "a/b"])), dying(json!(["a/b"]))),
+            [""; 0]
+        );
+    }
+}

@@ -1,0 +1,405 @@
+use serde_json::{Map, Value};
+
+use super::merge::json_type;
+use crate::Status;
+
+/// The most operations a patch may have.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// The most bytes that all copies of a patch may add up to.
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// A JSON patch (RFC 6902), as Kubernetes understands it.
+///
+/// It differs from the RFC where real servers do: `replace` of an absent member
+/// adds it, `copy` of an absent one copies null, `test` of an absent one
+/// against null holds, and negative indexes count from the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonPatch {
+    operations: Vec<Map<String, Value>>,
+    unknown_fields: Vec<String>,
+}
+
+/// Any failure to apply an operation; the answer does not tell more.
+struct Inapplicable;
+
+type Applied<T = ()> = Result<T, Inapplicable>;
+
+impl JsonPatch {
+    /// Reads the body of a patch: a list of operations, or null for none.
+    pub fn from_body(body: Value) -> Result<Self, Status> {
+        let items = match body {
+            Value::Null => Vec::new(),
+            Value::Array(items) => items,
+            other => {
+                return Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                    json_type(&other)
+                )));
+            }
+        };
+        let mut operations = Vec::with_capacity(items.len());
+        let mut unknown_fields = Vec::new();
+        for (i, item) in items.into_iter().enumerate() {
+            let operation = match item {
+                Value::Object(operation) => operation,
+                Value::Null => Map::new(),
+                other => {
+                    return Err(Status::bad_request(format!(
+                        "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+                        json_type(&other)
+                    )));
+                }
+            };
+            for (name, value) in &operation {
+                match name.as_str() {
+                    "op" | "path" | "from" if !value.is_string() && !value.is_null() => {
+                        return Err(Status::bad_request(format!(
+                            "error decoding patch: json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
+                            json_type(value)
+                        )));
+                    }
+                    "op" | "path" | "from" | "value" => {}
+                    _ => unknown_fields.push(format!("[{i}].{name}")),
+                }
+            }
+            operations.push(operation);
+        }
+        if operations.len() > MAX_OPERATIONS {
+            return Err(Status::request_entity_too_large(format_args!(
+                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                operations.len()
+            )));
+        }
+        Ok(JsonPatch {
+            operations,
+            unknown_fields,
+        })
+    }
+
+    /// Paths of members that no operation has, as `[0].note`.
+    pub fn unknown_fields(&self) -> &[String] {
+        &self.unknown_fields
+    }
+
+    /// Applies all operations in turn. If one fails the object is left half changed:
+    /// the caller throws it away.
+    pub fn apply(&self, object: &mut Value) -> Result<(), Status> {
+        let mut copied = 0;
+        self.operations
+            .iter()
+            .try_for_each(|operation| apply(object, operation, &mut copied))
+            .map_err(|Inapplicable| Status::unprocessable())
+    }
+}
+
+fn apply(object: &mut Value, operation: &Map<String, Value>, copied: &mut usize) -> Applied {
+    let text = |member: &str| {
+        operation
+            .get(member)
+            .and_then(Value::as_str)
+            .ok_or(Inapplicable)
+    };
+    let value = || operation.get("value").cloned().unwrap_or(Value::Null);
+    match text("op")? {
+        "add" => Place::find(object, text("path")?)?.add(value()),
+        "remove" => Place::find(object, text("path")?)?.remove().map(drop),
+        "replace" => match text("path")? {
+            "" => {
+                *object = Some(value()).filter(is_container).ok_or(Inapplicable)?;
+                Ok(())
+            }
+            path => Place::find(object, path)?.replace(value()),
+        },
+        "move" => {
+            let value = Place::find(object, text("from")?)?.remove()?;
+            Place::find(object, text("path")?)?.add(value)
+        }
+        "copy" => {
+            let value = Place::find(object, text("from")?)?.get()?;
+            *copied += value.to_string().len();
+            if *copied > MAX_COPIED_BYTES {
+                return Err(Inapplicable);
+            }
+            Place::find(object, text("path")?)?.add(value)
+        }
+        "test" => {
+            let found = match text("path")? {
+                "" => object.clone(),
+                path => Place::find(object, path)?.get()?,
+            };
+            if found == value() {
+                Ok(())
+            } else {
+                Err(Inapplicable)
+            }
+        }
+        _ => Err(Inapplicable),
+    }
+}
+
+fn is_container(value: &Value) -> bool {
+    value.is_object() || value.is_array()
+}
+
+/// The last step of a pointer: a container that is there, and a key that may not be.
+enum Place<'a> {
+    Member(&'a mut Map<String, Value>, String),
+    Item(&'a mut Vec<Value>, String),
+}
+
+impl<'a> Place<'a> {
+    fn find(object: &'a mut Value, pointer: &str) -> Applied<Self> {
+        // What stands before the first slash is passed over.
+        let (_, pointer) = pointer.split_once('/').ok_or(Inapplicable)?;
+        let (parents, key) = pointer
+            .rsplit_once('/')
+            .map_or((None, pointer), |(p, k)| (Some(p), k));
+        let mut container = object;
+        for step in parents.into_iter().flat_map(|parents| parents.split('/')) {
+            container = match container {
+                Value::Object(members) => members.get_mut(&unescape(step)).ok_or(Inapplicable)?,
+                Value::Array(items) => {
+                    let index = index(step, items.len())?;
+                    items.get_mut(index).ok_or(Inapplicable)?
+                }
+                _ => return Err(Inapplicable),
+            };
+        }
+        match container {
+            Value::Object(members) => Ok(Place::Member(members, unescape(key))),
+            Value::Array(items) => Ok(Place::Item(items, unescape(key))),
+            _ => Err(Inapplicable),
+        }
+    }
+
+    fn get(self) -> Applied<Value> {
+        match self {
+            Place::Member(members, key) => Ok(members.get(&key).cloned().unwrap_or(Value::Null)),
+            Place::Item(items, key) => {
+                let index = index(&key, items.len())?;
+                items.get(index).cloned().ok_or(Inapplicable)
+            }
+        }
+    }
+
+    fn add(self, value: Value) -> Applied {
+        match self {
+            Place::Member(members, key) => {
+                members.insert(key, value);
+            }
+            Place::Item(items, key) if key == "-" => items.push(value),
+            Place::Item(items, key) => {
+                let index = index(&key, items.len() + 1)?;
+                if index > items.len() {
+                    return Err(Inapplicable);
+                }
+                items.insert(index, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(self, value: Value) -> Applied {
+        match self {
+            Place::Member(members, key) => {
+                members.insert(key, value);
+            }
+            Place::Item(items, key) => {
+                let index = index(&key, items.len())?;
+                *items.get_mut(index).ok_or(Inapplicable)? = value;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(self) -> Applied<Value> {
+        match self {
+            Place::Member(members, key) => members.remove(&key).ok_or(Inapplicable),
+            Place::Item(items, key) => {
+                let index = index(&key, items.len())?;
+                if index >= items.len() {
+                    return Err(Inapplicable);
+                }
+                Ok(items.remove(index))
+            }
+        }
+    }
+}
+
+/// Reads an index; a negative one counts from the end of `length` places.
+fn index(text: &str, length: usize) -> Applied<usize> {
+    let index: i64 = text.parse().map_err(|_| Inapplicable)?;
+    match usize::try_from(index) {
+        Ok(index) => Ok(index),
+        Err(_) => {
+            let back = usize::try_from(index.unsigned_abs()).map_err(|_| Inapplicable)?;
+            length.checked_sub(back).ok_or(Inapplicable)
+        }
+    }
+}
+
+fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn patched(mut object: Value, patch: Value) -> Option<Value> {
+        JsonPatch::from_body(patch)
+            .unwrap()
+            .apply(&mut object)
+            .ok()?;
+        Some(object)
+    }
+
+    #[test]
+    fn operations_follow_kubernetes() {
+        let op =
+            |op: &str, path: &str, value: Value| json!([{"op": op, "path": path, "value": value}]);
+        let from =
+            |op: &str, from: &str, path: &str| json!([{"op": op, "from": from, "path": path}]);
+        let object = json!({"m": {"k": 1, "a/b": 2, "n": null}, "l": ["a", "b", "c"]});
+        let m = |m: Value| Some(json!({"m": m, "l": ["a", "b", "c"]}));
+        let l = |l: Value| Some(json!({"m": {"k": 1, "a/b": 2, "n": null}, "l": l}));
+        let same = Some(object.clone());
+        let cases = [
+            (
+                op("add", "/m/x", json!(3)),
+                m(json!({"k": 1, "a/b": 2, "n": null, "x": 3})),
+            ),
+            (
+                op("add", "/m/k", json!(3)),
+                m(json!({"k": 3, "a/b": 2, "n": null})),
+            ),
+            (op("add", "/none/x", json!(3)), None),
+            (op("add", "/m/k/x", json!(3)), None),
+            (op("add", "/m/n/x", json!(3)), None),
+            (op("add", "", json!({})), None),
+            (op("add", "m", json!({})), None),
+            (
+                op("add", "/l/1", json!("x")),
+                l(json!(["a", "x", "b", "c"])),
+            ),
+            (
+                op("add", "/l/3", json!("x")),
+                l(json!(["a", "b", "c", "x"])),
+            ),
+            (op("add", "/l/4", json!("x")), None),
+            (
+                op("add", "/l/-", json!("x")),
+                l(json!(["a", "b", "c", "x"])),
+            ),
+            (
+                op("add", "/l/-1", json!("x")),
+                l(json!(["a", "b", "c", "x"])),
+            ),
+            (
+                op("add", "/l/-4", json!("x")),
+                l(json!(["x", "a", "b", "c"])),
+            ),
+            (op("add", "/l/-5", json!("x")), None),
+            (op("add", "/l/x", json!("x")), None),
+            (
+                op("remove", "/m/k", Value::Null),
+                m(json!({"a/b": 2, "n": null})),
+            ),
+            (op("remove", "/m/none", Value::Null), None),
+            (op("remove", "/l/-1", Value::Null), l(json!(["a", "b"]))),
+            (op("remove", "/l/3", Value::Null), None),
+            (op("remove", "/l/-", Value::Null), None),
+            (
+                op("replace", "/m/none", json!(1)),
+                m(json!({"k": 1, "a/b": 2, "n": null, "none": 1})),
+            ),
+            (
+                op("replace", "/m/a~1b", json!(1)),
+                m(json!({"k": 1, "a/b": 1, "n": null})),
+            ),
+            (
+                op("replace", "/l/-1", json!("z")),
+                l(json!(["a", "b", "z"])),
+            ),
+            (op("replace", "/l/3", json!("z")), None),
+            (
+                op("replace", "", json!({"new": 1})),
+                Some(json!({"new": 1})),
+            ),
+            (op("replace", "", json!(1)), None),
+            (
+                from("move", "/m/k", "/m/z"),
+                m(json!({"a/b": 2, "n": null, "z": 1})),
+            ),
+            (from("move", "/m/none", "/m/z"), None),
+            (from("move", "/l/2", "/l/0"), l(json!(["c", "a", "b"]))),
+            (
+                from("copy", "/m/k", "/m/z"),
+                m(json!({"k": 1, "a/b": 2, "n": null, "z": 1})),
+            ),
+            (
+                from("copy", "/m/none", "/m/z"),
+                m(json!({"k": 1, "a/b": 2, "n": null, "z": null})),
+            ),
+            (op("test", "/m/k", json!(1)), same.clone()),
+            (op("test", "/m/k", json!(1.0)), None),
+            (op("test", "/m/k", Value::Null), None),
+            (op("test", "/m/none", Value::Null), same.clone()),
+            (op("test", "/none/k", Value::Null), None),
+            (op("test", "/l/9", Value::Null), None),
+            (op("test", "", object.clone()), same.clone()),
+            (op("frob", "/m/k", json!(1)), None),
+            (json!([{"op": "remove"}]), None),
+            (json!([null]), None),
+            (json!([]), same.clone()),
+            (Value::Null, same.clone()),
+        ];
+        for (patch, expected) in cases {
+            assert_eq!(patched(object.clone(), patch.clone()), expected, "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_a_list_of_operations() {
+        let refused = |body: Value| JsonPatch::from_body(body).unwrap_err();
+        assert_eq!(
+            refused(json!({})).message,
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        );
+        assert_eq!(refused(json!(["x"])).code, 400);
+        assert_eq!(refused(json!([{"op": 1}])).code, 400);
+        let too_many = refused(vec![json!({}); MAX_OPERATIONS + 1].into());
+        assert_eq!(
+            (too_many.code, too_many.message.as_str()),
+            (
+                413,
+                "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+            )
+        );
+    }
+
+    #[test]
+    fn unknown_members_are_told() {
+        let patch = JsonPatch::from_body(json!([{"op": "test", "note": 1}])).unwrap();
+        assert_eq!(patch.unknown_fields(), ["[0].note"]);
+    }
+
+    #[test]
+    fn copies_cannot_grow_without_bound() {
+        let mut patch = vec![json!({"op": "add", "path": "/a", "value": ["x"]})];
+        for _ in 0..30 {
+            patch.push(json!({"op": "copy", "from": "/a", "path": "/a/-"}));
+        }
+        assert_eq!(patched(json!({}), patch.into()), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_pointer_applies_or_fails(path in "[/~01a-]{0,12}", from in "[/~01a-]{0,12}", op in 0..6usize) {
+            let op = ["add", "remove", "replace", "move", "copy", "test"][op];
+            let _ = patched(json!({"a": [[1, 2], {"a": 1}]}), json!([{"op": op, "path": path, "from": from, "value": 1}]));
+        }
+    }
+}

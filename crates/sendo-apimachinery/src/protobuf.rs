@@ -1,0 +1,102 @@
+//! Kubernetes' protobuf encoding, read with the facts about built-in types.
+//!
+//! A body is the four bytes `k8s\0` and an [`Envelope`] that names the kind and
+//! carries the object's message. Messages are turned into the JSON that Go's
+//! encoder would show of the same object, so that everything after the decoder
+//! knows one representation only.
+
+use serde_json::Value;
+
+use crate::schema::{SchemaRef, Types, show_as_go};
+
+mod envelope;
+mod message;
+mod value;
+mod wire;
+
+pub use envelope::Envelope;
+
+/// The media type of the encoding.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// Why bytes could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The body is empty.
+    #[error("empty data")]
+    Empty,
+    /// The body is not in this encoding at all.
+    #[error(
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+    )]
+    Prefix,
+    /// The bytes end within a value.
+    #[error("unexpected EOF")]
+    Truncated,
+    /// A number takes more than 64 bits.
+    #[error("proto: integer overflow")]
+    Overflow,
+    /// A field number or wire type that protobuf does not have, or a group's end
+    /// without its beginning.
+    #[error("proto: illegal tag {number} (wire type {wire_type})")]
+    Tag {
+        /// The field's number.
+        number: u32,
+        /// How the field claims to be encoded.
+        wire_type: u8,
+    },
+    /// A field is encoded otherwise than its type demands.
+    #[error("proto: wrong wireType = {wire_type} for field {field}")]
+    WireType {
+        /// How the field is encoded.
+        wire_type: u8,
+        /// The field's name in JSON.
+        field: String,
+    },
+    /// Messages nest deeper than any object does.
+    #[error("proto: messages are nested too deeply")]
+    Depth,
+    /// A value has no representation in JSON: a moment out of range, an
+    /// infinite number, or raw JSON that is none.
+    #[error("proto: field {field}: {reason}")]
+    Value {
+        /// The field's name in JSON.
+        field: String,
+        /// What is wrong with its value.
+        reason: String,
+    },
+    /// The envelope names a kind that is not built in.
+    #[error("no kind \"{kind}\" is registered for version \"{api_version}\"")]
+    Kind {
+        /// The version the envelope names.
+        api_version: String,
+        /// The kind the envelope names.
+        kind: String,
+    },
+}
+
+/// Decodes a whole body: the envelope, and the object it carries as JSON with
+/// `apiVersion` and `kind`.
+pub fn decode<'b>(types: &Types, body: &'b [u8]) -> Result<(Envelope<'b>, Value), Error> {
+    let envelope = Envelope::parse(body)?;
+    let place = types.kind(&envelope.api_version, &envelope.kind);
+    let place = place.ok_or_else(|| Error::Kind {
+        api_version: envelope.api_version.clone(),
+        kind: envelope.kind.clone(),
+    })?;
+    let mut object = decode_message(place, envelope.raw)?;
+    object["apiVersion"] = envelope.api_version.clone().into();
+    object["kind"] = envelope.kind.clone().into();
+    Ok((envelope, object))
+}
+
+/// Decodes a message without its envelope, for a caller that knows the type.
+/// `place` must be an object, as all kinds are.
+pub fn decode_message(place: SchemaRef<'_>, bytes: &[u8]) -> Result<Value, Error> {
+    let mut object = Value::Object(message::decode(place, bytes)?);
+    show_as_go(place, &mut object);
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! What a JSON value may look like: one model for built-in types and for the
+//! schemas that custom resource definitions bring at run time.
+//!
+//! A [`Schema`] is a tree whose leaves may refer to named types of a [`Types`]
+//! registry. Code that walks values holds a [`SchemaRef`], a schema together
+//! with the registry that resolves its references:
+//!
+//! ```
+//! use sendo_apimachinery::schema::{ListType, Types};
+//!
+//! let types = Types::builtin();
+//! let pod = types.kind("v1", "Pod").unwrap();
+//! let ports = pod.field("spec").unwrap().field("containers").unwrap()
+//!     .items().unwrap().field("ports").unwrap();
+//! assert_eq!(
+//!     ports.list_type(),
+//!     Some(&ListType::Map(vec!["containerPort".into(), "protocol".into()])),
+//! );
+//! assert_eq!(ports.patch().merge_key.as_deref(), Some("containerPort"));
+//! ```
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+mod shown;
+mod text;
+mod types;
+mod walk;
+
+pub use shown::show_as_go;
+pub use types::{TypeId, Types};
+pub use walk::SchemaRef;
+
+/// A name or value: borrowed from the committed facts, or made at run time.
+pub type Text = Cow<'static, str>;
+
+/// What is known of a value at one place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    /// What kind of value it is.
+    pub shape: Shape,
+    /// The value that an absent one is taken for.
+    ///
+    /// Built-in types name only defaults other than the zero value that Go's
+    /// encoder shows anyway.
+    pub default: Option<Value>,
+    /// The only values allowed; empty if any is.
+    pub allowed: Vec<Value>,
+    /// Whether `null` is a value of its own rather than an absent one.
+    pub nullable: bool,
+    /// How maps and objects merge when applied; the type may say it as well.
+    pub map_type: Option<MapType>,
+    /// How a strategic merge patch treats the value.
+    pub patch: PatchRule,
+}
+
+/// The kinds of values.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// Any JSON, kept as it is.
+    Any,
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number of 32 bits.
+    Int32,
+    /// A whole number of 64 bits.
+    Int64,
+    /// A floating-point number.
+    Double,
+    /// Text.
+    String,
+    /// Bytes, base64 in JSON.
+    Bytes,
+    /// An amount, as `100m` or `2Gi`; JSON may also give a number.
+    Quantity,
+    /// A whole number or text, as a port's number or name.
+    IntOrString,
+    /// A moment in whole seconds, RFC 3339 in JSON.
+    Time,
+    /// A moment in microseconds, RFC 3339 in JSON.
+    MicroTime,
+    /// JSON that its owner alone understands.
+    Raw(Raw),
+    /// A list.
+    List(List),
+    /// An object with arbitrary keys and values of one schema.
+    Map(Box<Schema>),
+    /// An object with named fields.
+    Object(Object),
+    /// A named type of the registry.
+    Reference(TypeId),
+}
+
+/// The types that hold JSON of a form this model does not describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// `RawExtension`: an object of any kind.
+    Extension,
+    /// `FieldsV1`: the fields that a manager owns.
+    Fields,
+    /// `Patch`: the body of a patch.
+    Patch,
+    /// `JSON` of a custom resource definition's schema.
+    Json,
+    /// A schema, or a list of schemas.
+    SchemaOrList,
+    /// A schema, or whether anything is allowed.
+    SchemaOrBool,
+    /// A schema, or a list of property names.
+    SchemaOrStrings,
+}
+
+/// A list's items, and how two lists merge when applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    /// The schema of every item.
+    pub items: Box<Schema>,
+    /// What `x-kubernetes-list-type` says; absent means atomic.
+    pub list_type: Option<ListType>,
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// Replaced as a whole.
+    Atomic,
+    /// Scalars, each at most once.
+    Set,
+    /// Objects told apart by the values of these fields.
+    Map(Vec<Text>),
+}
+
+/// `x-kubernetes-map-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapType {
+    /// Replaced as a whole.
+    Atomic,
+    /// Merged key by key.
+    Granular,
+}
+
+/// `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchRule {
+    /// Merge a list's items rather than replace it.
+    pub merge: bool,
+    /// Fields that the patch does not name are removed when it lists those to keep.
+    pub retain_keys: bool,
+    /// Replace a value that would be merged by default.
+    pub replace: bool,
+    /// The field that tells a list's items apart; none for lists of scalars.
+    pub merge_key: Option<Text>,
+}
+
+/// An object with named fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object {
+    fields: Vec<Field>,
+    /// Whether fields that are not named here are kept.
+    pub preserve_unknown_fields: bool,
+    /// Whether it is a whole object with its own `apiVersion`, `kind` and `metadata`.
+    pub embedded_resource: bool,
+    /// `x-kubernetes-unions` as published: which fields exclude each other.
+    pub unions: Option<Value>,
+}
+
+impl Object {
+    /// An object with these fields.
+    pub fn new(mut fields: Vec<Field>) -> Self {
+        fields.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            fields,
+            ..Self::default()
+        }
+    }
+
+    /// All fields, sorted by name.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The field of that name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        let place = self
+            .fields
+            .binary_search_by(|field| field.name.as_ref().cmp(name));
+        place.ok().map(|place| &self.fields[place])
+    }
+}
+
+/// A named field of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its name in JSON.
+    pub name: Text,
+    /// What its value may be.
+    pub schema: Schema,
+    /// Whether OpenAPI lists it as required.
+    pub required: bool,
+    /// Whether Go can tell an absent value from a zero one.
+    pub pointer: bool,
+    /// What Go's encoder shows of an absent or empty value.
+    pub empty: Empty,
+    /// The numbers that lead to it in protobuf, through messages whose fields
+    /// JSON shows in their parent; empty if protobuf does not carry it.
+    pub number: Vec<u32>,
+}
+
+impl Field {
+    /// A field that may be absent, as custom resources have them.
+    pub fn new(name: impl Into<Text>, schema: Schema) -> Self {
+        Self {
+            name: name.into(),
+            schema,
+            required: false,
+            pointer: true,
+            empty: Empty::Omitted,
+            number: Vec::new(),
+        }
+    }
+}
+
+/// What Go's encoder shows of an absent or empty value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empty {
+    /// Nothing, unless it is an object that is no pointer, which is always shown.
+    Omitted,
+    /// The zero value, or `null` for lists, maps and pointers.
+    Shown,
+    /// Nothing, even for an object that is no pointer.
+    OmittedIfZero,
+}
+
+impl Schema {
+    /// A schema that says nothing but the shape.
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            default: None,
+            allowed: Vec::new(),
+            nullable: false,
+            map_type: None,
+            patch: PatchRule::default(),
+        }
+    }
+
+    /// A list of these items that is replaced as a whole.
+    pub fn list(items: Schema) -> Self {
+        Self::new(Shape::List(List {
+            items: Box::new(items),
+            list_type: None,
+        }))
+    }
+
+    /// A map of these values.
+    pub fn map(values: Schema) -> Self {
+        Self::new(Shape::Map(Box::new(values)))
+    }
+
+    /// An object with these fields.
+    pub fn object(fields: Vec<Field>) -> Self {
+        Self::new(Shape::Object(Object::new(fields)))
+    }
+}

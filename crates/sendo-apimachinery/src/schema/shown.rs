@@ -1,0 +1,200 @@
+//! What Go's JSON encoder shows of a built-in type.
+//!
+//! A Kubernetes server decodes every object into a Go struct and encodes that
+//! again, so a reader sees fields that nobody sent (`status: {}`, `rules: null`)
+//! and misses fields that somebody did (`replicas: 0` where zero is left out).
+
+use serde_json::{Map, Value, json};
+
+use super::{Empty, Field, Raw, Schema, SchemaRef, Shape};
+
+/// Gives a value of a built-in type the fields that Go's encoder would show, and
+/// takes those that it would not.
+///
+/// `null` stands for an absent field, as Go's decoder has it. Fields that the
+/// schema does not name stay, for only a decoder knows what to do with them.
+pub fn show_as_go(place: SchemaRef<'_>, value: &mut Value) {
+    if value.is_null() {
+        *value = zero(place.shape());
+    }
+    match (place.shape(), value) {
+        (Shape::Object(object), Value::Object(map)) => {
+            for field in object.fields() {
+                show_field(place.at(&field.schema), field, map);
+            }
+        }
+        (Shape::List(list), Value::Array(items)) if !is_leaf(&list.items) => {
+            let place = place.at(&list.items);
+            items.iter_mut().for_each(|item| show_as_go(place, item));
+        }
+        (Shape::Map(values), Value::Object(map)) if !is_leaf(values) => {
+            let place = place.at(values);
+            map.values_mut().for_each(|value| show_as_go(place, value));
+        }
+        (Shape::Raw(_), value) => {
+            if let Some(schema) = place.nested_schema() {
+                show_nested_schemas(schema, value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A schema, a list of schemas, or something with nothing to show.
+fn show_nested_schemas(schema: SchemaRef<'_>, value: &mut Value) {
+    match value {
+        Value::Object(_) => show_as_go(schema, value),
+        Value::Array(items) => {
+            let schemas = items.iter_mut().filter(|item| item.is_object());
+            schemas.for_each(|item| show_as_go(schema, item));
+        }
+        _ => {}
+    }
+}
+
+fn show_field(place: SchemaRef<'_>, field: &Field, map: &mut Map<String, Value>) {
+    match map.get_mut(field.name.as_ref()) {
+        Some(value) if !value.is_null() => {
+            show_as_go(place, value);
+            if !field.pointer && field.empty == Empty::Omitted && is_empty(place.shape(), value) {
+                map.remove(field.name.as_ref());
+            }
+        }
+        _ if is_shown_when_absent(place.shape(), field) => {
+            let mut value = Value::Null;
+            if !field.pointer {
+                show_as_go(place, &mut value);
+            }
+            map.insert(field.name.clone().into_owned(), value);
+        }
+        _ => {
+            map.remove(field.name.as_ref());
+        }
+    }
+}
+
+/// Go never takes a struct for empty, and knows an absent one only by a pointer.
+fn is_shown_when_absent(shape: &Shape, field: &Field) -> bool {
+    match field.empty {
+        Empty::Shown => true,
+        Empty::OmittedIfZero => false,
+        Empty::Omitted => !field.pointer && is_struct(shape),
+    }
+}
+
+fn is_struct(shape: &Shape) -> bool {
+    match shape {
+        Shape::Object(_)
+        | Shape::Quantity
+        | Shape::IntOrString
+        | Shape::Time
+        | Shape::MicroTime
+        | Shape::Raw(_) => true,
+        Shape::Any
+        | Shape::Boolean
+        | Shape::Int32
+        | Shape::Int64
+        | Shape::Double
+        | Shape::String
+        | Shape::Bytes
+        | Shape::List(_)
+        | Shape::Map(_)
+        | Shape::Reference(_) => false,
+    }
+}
+
+/// What `omitempty` leaves out.
+fn is_empty(shape: &Shape, value: &Value) -> bool {
+    if is_struct(shape) {
+        return false;
+    }
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+/// The zero value of a type that is no pointer.
+fn zero(shape: &Shape) -> Value {
+    match shape {
+        Shape::Boolean => json!(false),
+        Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => json!(0),
+        Shape::String => json!(""),
+        Shape::Quantity => json!("0"),
+        Shape::Object(_) => json!({}),
+        Shape::Any
+        | Shape::Bytes
+        | Shape::Time
+        | Shape::MicroTime
+        | Shape::Raw(_)
+        | Shape::List(_)
+        | Shape::Map(_)
+        | Shape::Reference(_) => Value::Null,
+    }
+}
+
+/// Elements of which none can be absent or hold absent fields.
+fn is_leaf(schema: &Schema) -> bool {
+    matches!(schema.shape, Shape::Any | Shape::Raw(Raw::Json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Types;
+
+    fn shown(api_version: &str, kind: &str, mut value: Value) -> Value {
+        let types = Types::builtin();
+        show_as_go(types.kind(api_version, kind).unwrap(), &mut value);
+        value
+    }
+
+    #[test]
+    fn objects_that_are_no_pointers_are_always_shown() {
+        let namespace = shown("v1", "Namespace", json!({"metadata": {"name": "a"}}));
+        let expected = json!({"metadata": {"name": "a"}, "spec": {}, "status": {}});
+        assert_eq!(namespace, expected);
+    }
+
+    #[test]
+    fn an_absent_list_shows_as_null_unless_it_may_be_left_out() {
+        let role = shown("rbac.authorization.k8s.io/v1", "Role", json!({}));
+        assert_eq!(role, json!({"metadata": {}, "rules": null}));
+        let map = shown("v1", "ConfigMap", json!({"data": {}, "binaryData": null}));
+        assert_eq!(map, json!({"metadata": {}}));
+    }
+
+    #[test]
+    fn zero_is_left_out_where_go_cannot_tell_it_from_absent() {
+        let scale = json!({"spec": {"replicas": 0}, "status": {"replicas": 0}});
+        assert_eq!(
+            shown("autoscaling/v1", "Scale", scale),
+            json!({"metadata": {}, "spec": {}, "status": {"replicas": 0}})
+        );
+        let set = json!({"spec": {"replicas": 0, "minReadySeconds": 0, "selector": null}});
+        let set = shown("apps/v1", "ReplicaSet", set);
+        assert_eq!(set["spec"]["replicas"], 0);
+        assert_eq!(set["spec"]["selector"], Value::Null);
+        assert!(set["spec"].get("minReadySeconds").is_none());
+    }
+
+    #[test]
+    fn elements_are_shown_like_fields() {
+        let service = json!({"spec": {"ports": [{"port": 80}]}});
+        let service = shown("v1", "Service", service);
+        assert_eq!(
+            service["spec"]["ports"],
+            json!([{"port": 80, "targetPort": 0}])
+        );
+        let limits = json!({"spec": {"limits": [{"max": {"cpu": null}}]}});
+        let limits = shown("v1", "LimitRange", limits);
+        assert_eq!(
+            limits["spec"]["limits"],
+            json!([{"type": "", "max": {"cpu": "0"}}])
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! HorizontalPodAutoscalers, served in two versions and stored in the newer.
+
+mod version_one;
+
+use serde_json::{Value, json};
+
+use super::value::{Read, Write, with_api_version};
+use super::{Rules, writes};
+
+const V1: &str = "autoscaling/v1";
+const V2: &str = "autoscaling/v2";
+
+/// The processor use that is aimed at where nothing is said, in percent of requests.
+const DEFAULT_UTILIZATION: i64 = 80;
+
+pub(super) const RULES: Rules = Rules {
+    default,
+    prepare_for_create: |_, autoscaler| {
+        autoscaler.set(
+            "status",
+            json!({"currentMetrics": null, "desiredReplicas": 0}),
+        );
+    },
+    prepare_for_update: |_, new, old| new.copy_from("status", old),
+    prepare_for_status_update: writes::status_with_metadata,
+    convert: |object, from, to| match (from, to) {
+        (V1, V2) => version_one::to_v2(object),
+        (V2, V1) => version_one::from_v2(object),
+        _ => with_api_version(object, to),
+    },
+    ..Rules::NEUTRAL
+};
+
+fn default(autoscaler: &mut Value) {
+    let is_v2 = autoscaler.text("apiVersion") != V1;
+    let spec = autoscaler.object("spec");
+    spec.default_to("minReplicas", 1);
+    // Whether version 1 needs a default shows only once its annotations are read.
+    if is_v2 {
+        if spec.items("metrics").is_empty() {
+            spec.set("metrics", json!([cpu_metric(DEFAULT_UTILIZATION)]));
+        }
+        default_behavior(spec);
+    }
+}
+
+fn cpu_metric(utilization: i64) -> Value {
+    let target = json!({"type": "Utilization", "averageUtilization": utilization});
+    json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
+}
+
+/// A behavior that is given at all is completed.
+fn default_behavior(spec: &mut Value) {
+    let Some(behavior) = spec.existing("behavior") else {
+        return;
+    };
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    behavior
+        .object("scaleUp")
+        .default_to("stabilizationWindowSeconds", 0);
+    for (direction, policies) in [
+        ("scaleUp", json!([pods, &percent])),
+        ("scaleDown", json!([percent])),
+    ] {
+        let rules = behavior.object(direction);
+        rules.default_to("selectPolicy", "Max");
+        rules.default_to("policies", policies);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_autoscaler_aims_at_four_fifths_of_the_processor() {
+        let mut autoscaler = json!({"apiVersion": V2, "spec": {"maxReplicas": 3}});
+        default(&mut autoscaler);
+        assert_eq!(
+            autoscaler["spec"],
+            json!({"maxReplicas": 3, "minReplicas": 1, "metrics": [cpu_metric(80)]})
+        );
+    }
+
+    #[test]
+    fn a_behavior_is_completed() {
+        let mut autoscaler = json!({"apiVersion": V2, "spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}}});
+        default(&mut autoscaler);
+        let behavior = &autoscaler["spec"]["behavior"];
+        assert_eq!(behavior["scaleUp"]["stabilizationWindowSeconds"], 0);
+        assert_eq!(
+            behavior["scaleUp"]["policies"].as_array().map(Vec::len),
+            Some(2)
+        );
+        assert_eq!(
+            behavior["scaleDown"],
+            json!({"stabilizationWindowSeconds": 60, "selectPolicy": "Max",
+                   "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]})
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! Jobs, and what makes them on a schedule.
+
+mod cron_job;
+mod job;
+
+use super::Rules;
+
+/// The rules of a kind of `batch`.
+pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
+    Some(match kind {
+        "CronJob" => const { &cron_job::RULES },
+        "Job" => const { &job::RULES },
+        _ => return None,
+    })
+}

@@ -1,0 +1,76 @@
+//! CertificateSigningRequests.
+
+use serde_json::{Value, json};
+
+use super::value::{Read, Write};
+use super::{Cx, Rules, UnknownFields, Update};
+
+pub(super) const RULES: Rules = Rules {
+    prepare_for_create: |_, request| request.set("status", json!({})),
+    prepare_for_update: |_, new, old| {
+        new.copy_from("spec", old);
+        new.copy_from("status", old);
+    },
+    prepare_for_status_update: |cx, new, old| {
+        new.copy_from("spec", old);
+        for kind in ["Approved", "Denied"] {
+            keep_conditions(new, old, kind);
+        }
+        stamp_conditions(cx, new, old);
+    },
+    subresources: &[("approval", APPROVAL)],
+    selectable_fields: &[("spec.signerName", |request| {
+        request.at("spec").text("signerName").to_owned()
+    })],
+    unknown_fields: UnknownFields::NotSupported,
+    ..Rules::NEUTRAL
+};
+
+/// `/approval` changes nothing but conditions.
+const APPROVAL: Update = Update {
+    prepare: |cx, new, old| {
+        stamp_conditions(cx, new, old);
+        let conditions = new.at("status").clone();
+        new.copy_from("spec", old);
+        new.copy_from("status", old);
+        new.object("status").copy_from("conditions", &conditions);
+    },
+    validate: |_, _, _| Vec::new(),
+};
+
+/// Conditions that only an approver may set come from `old`, unless their number differs, which validation refuses.
+fn keep_conditions(new: &mut Value, old: &Value, kind: &str) {
+    let of_kind = |request: &Value| -> Vec<Value> {
+        let conditions = request.at("status").items("conditions").iter();
+        conditions
+            .filter(|condition| condition.text("type") == kind)
+            .cloned()
+            .collect()
+    };
+    let kept = of_kind(old);
+    if kept.len() != of_kind(new).len() {
+        return;
+    }
+    let conditions = new.object("status").items_mut("conditions").iter_mut();
+    for (condition, kept) in conditions
+        .filter(|condition| condition.text("type") == kind)
+        .zip(kept)
+    {
+        *condition = kept;
+    }
+}
+
+/// Conditions get the times that their writer left out.
+fn stamp_conditions(cx: &Cx<'_>, new: &mut Value, old: &Value) {
+    for condition in new.object("status").items_mut("conditions") {
+        condition.default_to("lastUpdateTime", cx.time());
+        let mut before = old.at("status").items("conditions").iter();
+        let same = before.find(|old| {
+            old.at("type") == condition.at("type")
+                && old.at("status") == condition.at("status")
+                && old.has("lastTransitionTime")
+        });
+        let since = same.map_or(cx.time().into(), |old| old.at("lastTransitionTime").clone());
+        condition.default_to("lastTransitionTime", since);
+    }
+}

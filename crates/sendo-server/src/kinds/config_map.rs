@@ -1,0 +1,5 @@
+//! ConfigMaps.
+
+use super::Rules;
+
+pub(super) const RULES: Rules = Rules { ..Rules::NEUTRAL };

@@ -1,0 +1,126 @@
+//! CustomResourceDefinitions and APIServices: what extends the API.
+
+use serde_json::{Value, json};
+
+use super::value::{Read, Write};
+use super::{Cx, Rules, writes};
+
+pub(super) const CUSTOM_RESOURCE_DEFINITION: Rules = Rules {
+    default: default_definition,
+    prepare_for_create: |cx, definition| {
+        writes::starts_without_status(cx, definition);
+        let names = json!({"kind": "", "plural": ""});
+        definition.set(
+            "status",
+            json!({"acceptedNames": names, "conditions": null, "storedVersions": null}),
+        );
+        remember_storage_version(definition);
+    },
+    prepare_for_update: |cx, new, old| {
+        writes::spec_moves_generation(cx, new, old);
+        remember_storage_version(new);
+    },
+    prepare_for_status_update: writes::status_with_metadata,
+    ..Rules::NEUTRAL
+};
+
+pub(super) const API_SERVICE: Rules = Rules {
+    default: |service| {
+        if let Some(service) = service.object("spec").existing("service") {
+            service.default_to("port", 443);
+        }
+    },
+    prepare_for_create: create_api_service,
+    prepare_for_update: |_, new, old| new.copy_from("status", old),
+    prepare_for_status_update: writes::status_alone,
+    ..Rules::NEUTRAL
+};
+
+fn default_definition(definition: &mut Value) {
+    let spec = definition.object("spec");
+    let names = spec.object("names");
+    let kind = names.text("kind").to_owned();
+    if !kind.is_empty() {
+        names.default_if_zero("singular", kind.to_lowercase());
+        names.default_if_zero("listKind", format!("{kind}List"));
+    }
+    spec.default_to("conversion", json!({"strategy": "None"}));
+    if let Some(webhook) = spec.object("conversion").existing("webhook")
+        && let Some(service) = webhook
+            .existing("clientConfig")
+            .and_then(|config| config.existing("service"))
+    {
+        service.default_to("port", 443);
+    }
+    if definition.at("status").items("storedVersions").is_empty()
+        && let Some(version) = storage_version(definition)
+    {
+        definition
+            .object("status")
+            .set("storedVersions", json!([version]));
+    }
+}
+
+fn storage_version(definition: &Value) -> Option<String> {
+    let mut versions = definition.at("spec").items("versions").iter();
+    versions
+        .find(|version| version.is_set("storage"))
+        .map(|version| version.text("name").to_owned())
+}
+
+/// Once a version stored objects it stays in the status until somebody has moved them all.
+fn remember_storage_version(definition: &mut Value) {
+    let Some(version) = storage_version(definition) else {
+        return;
+    };
+    let mut stored = definition.at("status").items("storedVersions").to_vec();
+    if !stored.iter().any(|name| *name == version) {
+        stored.push(version.into());
+        definition.object("status").set("storedVersions", stored);
+    }
+}
+
+/// A group that this server serves itself is available at once.
+fn create_api_service(cx: &Cx<'_>, service: &mut Value) {
+    service.set("status", json!({}));
+    if !service.at("spec").has("service") {
+        let condition = json!({
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": cx.time(),
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        });
+        service
+            .object("status")
+            .set("conditions", json!([condition]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_from_the_kind() {
+        let mut definition = json!({"spec": {"names": {"kind": "Widget"}, "versions": [{"name": "v1", "storage": true}]}});
+        default_definition(&mut definition);
+        assert_eq!(
+            definition["spec"]["names"],
+            json!({"kind": "Widget", "listKind": "WidgetList", "singular": "widget"})
+        );
+        assert_eq!(
+            definition["spec"]["conversion"],
+            json!({"strategy": "None"})
+        );
+        assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
+    }
+
+    #[test]
+    fn a_new_storage_version_joins_the_old_ones() {
+        let mut definition = json!({"spec": {"versions": [{"name": "v2", "storage": true}]},
+                                    "status": {"storedVersions": ["v1"]}});
+        remember_storage_version(&mut definition);
+        assert_eq!(definition["status"]["storedVersions"], json!(["v1", "v2"]));
+    }
+}

@@ -1,0 +1,320 @@
+//! What is particular to each kind: defaults, what a write may set, validation,
+//! selectable fields, conversion between its versions.
+//!
+//! The engine treats all kinds alike and asks [`rules`] for the rest. A kind
+//! without rules of its own gets [`Rules::NEUTRAL`], which changes nothing and
+//! refuses nothing.
+//!
+//! # The order of a write
+//!
+//! Create: decode → [`Rules::default`] in the version of the request →
+//! [`Rules::convert`] to the storage version → mutating admission → uid,
+//! creation time and generated name are set → [`Rules::prepare_for_create`] →
+//! [`Rules::validate`]; if that finds nothing, the checks of metadata common to
+//! all kinds → [`Rules::warnings_on_create`] → [`Rules::canonicalize`] →
+//! validating admission → store.
+//!
+//! Update: decode, default and convert as above → mutating admission →
+//! [`Rules::prepare_for_update`] → the checks of metadata common to all kinds,
+//! followed in the same answer by [`Rules::validate_update`] →
+//! [`Rules::warnings_on_update`] → [`Rules::canonicalize`] → validating
+//! admission → store. A subresource uses its own [`Update`] in place of the
+//! main one.
+//!
+//! All functions but `default` and `convert` see objects in their storage version.
+
+mod admission;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod classes;
+mod config_map;
+mod devices;
+mod event;
+mod extension;
+mod flow_control;
+mod lease;
+mod limits;
+mod namespace;
+mod network;
+mod node;
+mod ordered;
+mod pod;
+mod policy;
+mod rbac;
+mod resources;
+mod secret;
+mod service_account;
+mod storage;
+pub(crate) mod value;
+mod workloads;
+mod writes;
+
+use jiff::Timestamp;
+use sendo_apimachinery::field::Error;
+use sendo_world::Random;
+use serde_json::Value;
+use value::Read as _;
+
+/// What a kind's functions may ask of the world.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    /// The time of the request.
+    pub now: Timestamp,
+    /// Where new ids come from.
+    pub random: &'a Random,
+    /// The apiVersion of the request, where one kind's versions are judged by different rules.
+    pub api_version: &'a str,
+}
+
+impl Cx<'_> {
+    /// The time of the request as objects show it: in whole seconds.
+    pub(crate) fn time(&self) -> String {
+        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+}
+
+/// The particulars of one kind. All parts have defaults: see [`Rules::NEUTRAL`].
+#[derive(Debug)]
+pub struct Rules {
+    /// Fills in defaults of a decoded object, in the version its `apiVersion` names.
+    pub default: fn(&mut Value),
+    /// Resets what a creator may not set (status, generation) and fills in what follows from the rest.
+    ///
+    /// The object has its name, uid and creation time already.
+    pub prepare_for_create: fn(&Cx<'_>, &mut Value),
+    /// Restores from `old` what a writer may not change, and moves the generation.
+    pub prepare_for_update: fn(&Cx<'_>, &mut Value, &Value),
+    /// Errors of a new object, metadata included, in the order Kubernetes reports them.
+    pub validate: fn(&Cx<'_>, &Value) -> Vec<Error>,
+    /// Errors of a changed object (`new`, `old`), metadata included.
+    pub validate_update: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
+    /// [`Rules::prepare_for_update`] for a write through `/status`.
+    pub prepare_for_status_update: fn(&Cx<'_>, &mut Value, &Value),
+    /// [`Rules::validate_update`] for a write through `/status`.
+    pub validate_status_update: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
+    /// How a write through any other subresource that takes the whole object goes
+    /// (`ephemeralcontainers`, `resize`, `finalize`, `approval`).
+    pub subresources: &'static [(&'static str, Update)],
+    /// `Warning` texts for a creation that is accepted.
+    pub warnings_on_create: fn(&Value) -> Vec<String>,
+    /// `Warning` texts for a change (`new`, `old`) that is accepted.
+    pub warnings_on_update: fn(&Value, &Value) -> Vec<String>,
+    /// Brings an accepted object into its stored form.
+    pub canonicalize: fn(&mut Value),
+    /// Fields a field selector may name beside `metadata.name`, and beside `metadata.namespace` where only those
+    /// two can be selected.
+    pub selectable_fields: &'static [SelectableField],
+    /// Whether the kind lists its selectable fields itself, which words the refusal of others.
+    pub unknown_fields: UnknownFields,
+    /// Whether PUT creates what is not there.
+    pub create_on_update: bool,
+    /// Whether PUT without a resourceVersion is taken.
+    pub allow_unconditional_update: bool,
+    /// Whether DELETE answers with the object rather than a Status.
+    pub delete_returns_object: bool,
+    /// The grace period of a deletion (object, period asked for), for kinds that end gracefully.
+    ///
+    /// `None` for kinds that are gone as soon as they are deleted.
+    pub grace_period: Option<fn(&Value, Option<i64>) -> i64>,
+    /// What happens to dependents when a deletion names no policy.
+    pub dependents: Dependents,
+    /// The `Warning` of every request for a deprecated kind.
+    pub deprecation: Option<&'static str>,
+    /// Rewrites an object of one apiVersion (second argument) in another (third).
+    ///
+    /// The result carries the new `apiVersion`.
+    pub convert: fn(&Value, &str, &str) -> Value,
+}
+
+/// A field that a field selector may name, and how to read it.
+pub type SelectableField = (&'static str, fn(&Value) -> String);
+
+const NAME: SelectableField = ("metadata.name", |object| {
+    object.at("metadata").text("name").to_owned()
+});
+
+/// For [`Rules::selectable_fields`] of namespaced kinds that name their own fields.
+pub(crate) const NAMESPACE: SelectableField = ("metadata.namespace", |object| {
+    object.at("metadata").text("namespace").to_owned()
+});
+
+/// How a write through a subresource goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Update {
+    /// Restores from the old object all that this subresource may not change.
+    pub prepare: fn(&Cx<'_>, &mut Value, &Value),
+    /// Errors of the changed object (`new`, `old`).
+    pub validate: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
+}
+
+/// How a kind refuses a field selector on a field it does not offer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UnknownFields {
+    /// The kind names its own fields: `field label not supported: X`.
+    NotSupported,
+    /// The same, worded as Jobs do it.
+    NotSupportedFor(&'static str),
+    /// The same, worded as ResourceSlices do it.
+    NotSupportedForKind(&'static str),
+    /// Only name and namespace can be selected, and the refusal says so.
+    NotKnown,
+}
+
+/// What happens to dependents when a deletion names no policy.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Dependents {
+    /// They are collected after their owner.
+    Collected,
+    /// They are left without an owner.
+    Orphaned,
+    /// They are left without an owner, and the answer carries this `Warning`, even if there is nothing to delete.
+    OrphanedWithWarning(&'static str),
+}
+
+impl Rules {
+    /// The rules of a kind that has none: nothing is defaulted, reset or refused;
+    /// updates may be unconditional and never create; deletion answers with a Status.
+    pub const NEUTRAL: Rules = Rules {
+        default: |_| {},
+        prepare_for_create: |_, _| {},
+        prepare_for_update: |_, _, _| {},
+        validate: |_, _| Vec::new(),
+        validate_update: |_, _, _| Vec::new(),
+        prepare_for_status_update: |_, _, _| {},
+        validate_status_update: |_, _, _| Vec::new(),
+        subresources: &[],
+        warnings_on_create: |_| Vec::new(),
+        warnings_on_update: |_, _| Vec::new(),
+        canonicalize: |_| {},
+        selectable_fields: &[],
+        unknown_fields: UnknownFields::NotKnown,
+        create_on_update: false,
+        allow_unconditional_update: true,
+        delete_returns_object: false,
+        grace_period: None,
+        dependents: Dependents::Collected,
+        deprecation: None,
+        convert: |object, _, to| value::with_api_version(object, to),
+    };
+
+    /// How a write through `subresource` goes, if it takes the whole object and is not `status`.
+    pub fn subresource(&self, subresource: &str) -> Option<&Update> {
+        let found = self
+            .subresources
+            .iter()
+            .find(|(name, _)| *name == subresource);
+        found.map(|(_, update)| update)
+    }
+
+    /// The value a field selector on `field` is compared with.
+    ///
+    /// # Errors
+    /// The text of the refusal, if the kind does not offer the field.
+    pub fn select(&self, field: &str) -> Result<fn(&Value) -> String, String> {
+        let common: &[SelectableField] = match self.unknown_fields {
+            UnknownFields::NotKnown => &[NAME, NAMESPACE],
+            _ => &[NAME],
+        };
+        let mut fields = common.iter().chain(self.selectable_fields);
+        match fields.find(|(name, _)| *name == field) {
+            Some((_, read)) => Ok(*read),
+            None => Err(match self.unknown_fields {
+                UnknownFields::NotSupported => format!("field label not supported: {field}"),
+                UnknownFields::NotSupportedFor(kind) => {
+                    format!("field label \"{field}\" not supported for {kind}")
+                }
+                UnknownFields::NotSupportedForKind(kind) => {
+                    format!("field label not supported for {kind}: {field}")
+                }
+                UnknownFields::NotKnown => format!(
+                    "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                ),
+            }),
+        }
+    }
+}
+
+/// The rules of a kind; [`Rules::NEUTRAL`] for kinds that have none of their own.
+pub fn rules(group: &str, kind: &str) -> &'static Rules {
+    let found = match group {
+        "" => core_rules(kind),
+        "apps" => workloads::rules(kind),
+        "batch" => batch::rules(kind),
+        "discovery.k8s.io" | "networking.k8s.io" => network::rules(kind),
+        "storage.k8s.io" => storage::rules(kind),
+        _ => other_rules(group, kind),
+    };
+    found.unwrap_or(const { &Rules::NEUTRAL })
+}
+
+fn core_rules(kind: &str) -> Option<&'static Rules> {
+    Some(match kind {
+        "ConfigMap" => const { &config_map::RULES },
+        "Event" => const { &event::RULES },
+        "LimitRange" => const { &limits::LIMIT_RANGE },
+        "Namespace" => const { &namespace::RULES },
+        "Node" => const { &node::RULES },
+        "Pod" => const { &pod::RULES },
+        "ResourceQuota" => const { &limits::RESOURCE_QUOTA },
+        "Secret" => const { &secret::RULES },
+        "ServiceAccount" => const { &service_account::RULES },
+        "Endpoints" | "Service" => return network::rules(kind),
+        "PersistentVolume" | "PersistentVolumeClaim" => return storage::rules(kind),
+        "PodTemplate" | "ReplicationController" => return workloads::rules(kind),
+        "ComponentStatus" => const { &COMPONENT_STATUS },
+        _ => return None,
+    })
+}
+
+fn other_rules(group: &str, kind: &str) -> Option<&'static Rules> {
+    Some(match (group, kind) {
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            const { &admission::MUTATING_POLICY }
+        }
+        (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding",
+        ) => const { &admission::POLICY_BINDING },
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            const { &admission::MUTATING_WEBHOOKS }
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            const { &admission::VALIDATING_POLICY }
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            const { &admission::VALIDATING_WEBHOOKS }
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            const { &extension::CUSTOM_RESOURCE_DEFINITION }
+        }
+        ("apiregistration.k8s.io", "APIService") => const { &extension::API_SERVICE },
+        ("autoscaling", "HorizontalPodAutoscaler") => const { &autoscaling::RULES },
+        ("certificates.k8s.io", "CertificateSigningRequest") => const { &certificates::RULES },
+        ("coordination.k8s.io", "Lease") => const { &lease::RULES },
+        ("events.k8s.io", "Event") => const { &event::EVENTS_RULES },
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => const { &flow_control::FLOW_SCHEMA },
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            const { &flow_control::PRIORITY_LEVEL }
+        }
+        ("node.k8s.io", "RuntimeClass") => const { &classes::RUNTIME_CLASS },
+        ("policy", "PodDisruptionBudget") => const { &policy::RULES },
+        ("rbac.authorization.k8s.io", "ClusterRole") => const { &rbac::CLUSTER_ROLE },
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => {
+            const { &rbac::CLUSTER_ROLE_BINDING }
+        }
+        ("rbac.authorization.k8s.io", "Role") => const { &rbac::ROLE },
+        ("rbac.authorization.k8s.io", "RoleBinding") => const { &rbac::ROLE_BINDING },
+        ("resource.k8s.io", "DeviceClass") => const { &devices::DEVICE_CLASS },
+        ("resource.k8s.io", "ResourceClaim") => const { &devices::CLAIM },
+        ("resource.k8s.io", "ResourceClaimTemplate") => const { &devices::CLAIM_TEMPLATE },
+        ("resource.k8s.io", "ResourceSlice") => const { &devices::SLICE },
+        ("scheduling.k8s.io", "PriorityClass") => const { &classes::PRIORITY_CLASS },
+        _ => return None,
+    })
+}
+
+const COMPONENT_STATUS: Rules = Rules {
+    deprecation: Some("v1 ComponentStatus is deprecated in v1.19+"),
+    ..Rules::NEUTRAL
+};

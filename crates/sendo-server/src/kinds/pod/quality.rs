@@ -1,0 +1,97 @@
+//! The quality of service a pod gets, which follows from its requests and limits.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::kinds::resources::amount;
+use crate::kinds::value::Read;
+
+/// The resources that count.
+const COUNTED: [&str; 2] = ["cpu", "memory"];
+
+type Totals<'a> = BTreeMap<&'a str, i128>;
+
+/// `Guaranteed` if every container limits cpu and memory and requests the same, `BestEffort` if none
+/// asks for anything, else `Burstable`. Resources of the pod as a whole count instead of its containers'.
+pub(super) fn class(spec: &Value) -> &'static str {
+    let (mut requests, mut limits) = (Totals::new(), Totals::new());
+    let mut guaranteed = true;
+    if spec.has("resources") {
+        let resources = spec.at("resources");
+        add(&mut requests, resources.at("requests"));
+        let limited = add(&mut limits, resources.at("limits"));
+        let has_limits = resources.entries("limits").next().is_some();
+        guaranteed = !has_limits || limited == COUNTED.len();
+    } else {
+        let containers = spec
+            .items("containers")
+            .iter()
+            .chain(spec.items("initContainers"));
+        for resources in containers.map(|container| container.at("resources")) {
+            add(&mut requests, resources.at("requests"));
+            guaranteed &= add(&mut limits, resources.at("limits")) == COUNTED.len();
+        }
+    }
+    if requests.is_empty() && limits.is_empty() {
+        "BestEffort"
+    } else if guaranteed && requests == limits {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+/// Adds what a list has of the counted resources; returns how many of them it has.
+fn add(totals: &mut Totals<'_>, list: &Value) -> usize {
+    let mut found = 0;
+    for name in COUNTED {
+        let amount = amount(list.at(name));
+        if amount > 0 {
+            *totals.entry(name).or_default() += amount;
+            found += 1;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_class_follows_requests_and_limits() {
+        let both = json!({"cpu": "1", "memory": "1Gi"});
+        let half = json!({"cpu": "500m", "memory": "1Gi"});
+        let cases = [
+            (json!([{}]), "BestEffort"),
+            (json!([{"requests": {"cpu": "0"}}]), "BestEffort"),
+            (json!([{"requests": {"nvidia.com/gpu": "1"}}]), "BestEffort"),
+            (json!([{"requests": both, "limits": both}]), "Guaranteed"),
+            (json!([{"requests": both, "limits": both}, {}]), "Burstable"),
+            (json!([{"requests": half, "limits": both}]), "Burstable"),
+            (
+                json!([{"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}]),
+                "Burstable",
+            ),
+        ];
+        for (resources, expected) in cases {
+            let resources = resources.as_array().expect("a list").iter();
+            let containers: Vec<Value> = resources.map(|r| json!({"resources": r})).collect();
+            assert_eq!(
+                class(&json!({"containers": containers})),
+                expected,
+                "{containers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn resources_of_the_pod_count_before_those_of_containers() {
+        let both = json!({"cpu": "1", "memory": "1Gi"});
+        let spec = json!({"resources": {"requests": both, "limits": both}, "containers": [{}]});
+        assert_eq!(class(&spec), "Guaranteed");
+    }
+}

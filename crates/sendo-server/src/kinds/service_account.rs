@@ -1,0 +1,40 @@
+//! ServiceAccounts.
+
+use serde_json::{Value, json};
+
+use super::Rules;
+use super::value::{Read, Write};
+
+const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
+
+pub(super) const RULES: Rules = Rules {
+    prepare_for_create: |_, account| names_of_secrets(account),
+    prepare_for_update: |_, new, _| names_of_secrets(new),
+    warnings_on_create: |account| warnings(account, &Value::Null),
+    warnings_on_update: warnings,
+    delete_returns_object: true,
+    ..Rules::NEUTRAL
+};
+
+/// A secret of an account is of its own namespace: all but the name is dropped.
+fn names_of_secrets(account: &mut Value) {
+    for secret in account.items_mut("secrets") {
+        *secret = json!({"name": secret.at("name")});
+    }
+}
+
+fn warnings(new: &Value, old: &Value) -> Vec<String> {
+    let has = |account: &Value| {
+        account
+            .at("metadata")
+            .at("annotations")
+            .has(MOUNTABLE_SECRETS)
+    };
+    if !has(new) || has(old) {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.annotations[{MOUNTABLE_SECRETS}]: deprecated in v1.32+; \
+         prefer separate namespaces to isolate access to mounted secrets"
+    )]
+}

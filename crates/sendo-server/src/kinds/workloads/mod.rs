@@ -1,0 +1,51 @@
+//! Kinds that keep pods of a template running.
+
+mod controller_revision;
+mod daemon_set;
+mod deployment;
+mod pod_template;
+mod replica_set;
+mod replication_controller;
+mod stateful_set;
+
+use serde_json::Value;
+
+use super::value::{Read, Write};
+use super::{Cx, Rules, pod, writes};
+
+/// The rules of a kind of `apps`, or of the kinds of core that came before it.
+pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
+    Some(match kind {
+        "ControllerRevision" => const { &controller_revision::RULES },
+        "DaemonSet" => const { &daemon_set::RULES },
+        "Deployment" => const { &deployment::RULES },
+        "PodTemplate" => const { &pod_template::RULES },
+        "ReplicaSet" => const { &replica_set::RULES },
+        "ReplicationController" => const { &replication_controller::RULES },
+        "StatefulSet" => const { &stateful_set::RULES },
+        _ => return None,
+    })
+}
+
+/// A new workload has no status and generation 1; its template has no field that is not served.
+fn create(cx: &Cx<'_>, workload: &mut Value) {
+    writes::starts_without_status(cx, workload);
+    drop_unserved(workload);
+}
+
+/// A change of the spec raises the generation.
+fn update(cx: &Cx<'_>, new: &mut Value, old: &Value) {
+    drop_unserved(new);
+    writes::spec_moves_generation(cx, new, old);
+}
+
+fn drop_unserved(workload: &mut Value) {
+    if let Some(template) = workload.object("spec").existing("template") {
+        pod::prepare::drop_unserved(template.object("spec"));
+    }
+}
+
+/// The `status.replicas` that ReplicationControllers can be selected by.
+fn replicas_text(workload: &Value) -> String {
+    workload.at("status").count("replicas").to_string()
+}

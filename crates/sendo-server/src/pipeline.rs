@@ -1,0 +1,149 @@
+//! The way of a request, one plain step after the other:
+//! authenticate → authorise → route → decode → default → admit → validate → store → encode.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::header::CONTENT_TYPE;
+use http::{Method, Response};
+use sendo_apimachinery::Status;
+use sendo_apimachinery::status::{Details, Reason};
+
+use crate::answer::{self, Answer};
+use crate::authenticate::authenticate;
+use crate::authorise::authorise;
+use crate::body::Body;
+use crate::call::Call;
+use crate::negotiate::{self, Refusal};
+use crate::path::{ResourcePath, Target};
+use crate::request::Request;
+use crate::route::{self, Action, Dead};
+use crate::server::Server;
+use crate::user::User;
+use crate::verbs;
+
+/// Answers a request; `caller` is who the connection belongs to, if that is known.
+///
+/// A panic on the way is answered with 500 and leaves the server as it was.
+pub(crate) async fn handle<B>(
+    server: &Arc<Server>,
+    caller: Option<&User>,
+    request: http::Request<B>,
+) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    let mut request = Request::new(&head);
+    let answer = AssertUnwindSafe(answer(server, caller, &mut request, body))
+        .catch_unwind()
+        .await;
+    let answer = answer.unwrap_or_else(|panic| {
+        let cause = panic_text(panic.as_ref());
+        tracing::error!(method = %request.method, path = %request.path, cause, "a request panicked");
+        Err(Status::internal_error(cause))
+    });
+    answer::respond(&request, answer)
+}
+
+async fn answer<B>(
+    server: &Arc<Server>,
+    caller: Option<&User>,
+    request: &mut Request,
+    body: B,
+) -> Result<Answer, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if server.world.tasks().stopping().is_cancelled() {
+        return Err(Status::service_unavailable("the server is shutting down"));
+    }
+    request.user = authenticate(caller, &request.headers, &server.tokens)?;
+    authorise(request)?;
+    request.read_body(body).await?;
+    match request.target.clone() {
+        Target::Resource(path) => on_resource(server, request, &path).await,
+        Target::Other => Ok(Answer::page_not_found()),
+    }
+}
+
+/// The answer of a path that names a resource.
+async fn on_resource(
+    server: &Arc<Server>,
+    request: &mut Request,
+    path: &ResourcePath,
+) -> Result<Answer, Status> {
+    let catalog = server.catalog();
+    let (resource, action) = match route::route(&catalog, &request.method, path) {
+        Ok(found) => found,
+        Err(Dead::End(status)) => return Err(status),
+        Err(Dead::Page(answer)) => return Ok(answer),
+    };
+    accept(request)?;
+    let call = Call {
+        server,
+        request,
+        path,
+        resource: &resource,
+    };
+    match action {
+        Action::Get => verbs::get::get(&call).await,
+        Action::List if request.query.flag("watch") => verbs::watch::watch(&call).await,
+        Action::List => verbs::list::list(&call).await,
+        Action::Watch => verbs::watch::watch(&call).await,
+        Action::Create => verbs::create::create(&call).await,
+        Action::Update => verbs::update::update(&call).await,
+        Action::Delete => verbs::delete::delete(&call).await,
+        Action::DeleteCollection => verbs::delete_collection::delete_collection(&call).await,
+        Action::Patch | Action::Subresource(_) => Err(Status::method_not_allowed()),
+    }
+}
+
+/// Media types a patch may come in.
+const PATCHES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+/// Media types that answers come in, as refusals list them.
+const WRITTEN: [&str; 3] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
+
+/// Agrees on the media types of body and answer.
+fn accept(request: &mut Request) -> Result<(), Status> {
+    if request.method == Method::PATCH {
+        let content_type = request
+            .header(CONTENT_TYPE)
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        if !PATCHES.contains(&content_type) {
+            let status = Status::new(
+                415,
+                Reason::UnsupportedMediaType,
+                "415: Unsupported Media Type",
+            );
+            return Err(status.with_details(Details::default()));
+        }
+    }
+    request.form =
+        negotiate::resource(request.accept().as_deref()).map_err(|refusal| match refusal {
+            Refusal::MediaType => Status::not_acceptable(&WRITTEN),
+            Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
+        })?;
+    Ok(())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("the request panicked")
+}

@@ -1,0 +1,135 @@
+//! Objects as rows and columns, for people.
+
+use jiff::Timestamp;
+use sendo_apimachinery::Status;
+use sendo_apimachinery::field::{Error, Path};
+use serde_json::{Map, Value, json};
+
+use crate::call::Call;
+use crate::negotiate::MetaVersion;
+use crate::printers;
+use crate::resource::Resource;
+use crate::view::{self, List, Stored};
+use crate::wire;
+
+/// How much of an object its row carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    /// Reads `includeObject`.
+    pub(crate) fn of(call: &Call<'_>) -> Result<Self, Status> {
+        match call.request.query.text("includeObject") {
+            "" | "Metadata" => Ok(Include::Metadata),
+            "Object" => Ok(Include::Object),
+            "None" => Ok(Include::None),
+            other => {
+                let why = "must be 'Metadata', 'Object', 'None', or empty";
+                let error = Error::invalid(&Path::new("includeObject"), other, why);
+                Err(Status::bad_request(format!(
+                    "Unable to convert to Table as requested: {error}"
+                )))
+            }
+        }
+    }
+}
+
+/// A Table of one object.
+pub(crate) fn of_object(
+    call: &Call<'_>,
+    version: MetaVersion,
+    stored: &Stored,
+) -> Result<Value, Status> {
+    let include = Include::of(call)?;
+    let mut metadata = Map::new();
+    if stored.at.0 > 0 {
+        metadata.insert("resourceVersion".to_owned(), stored.at.to_string().into());
+    }
+    Ok(table(
+        version,
+        metadata,
+        columns(call.resource),
+        vec![row(call.resource, call.now(), version, include, stored)],
+    ))
+}
+
+/// A Table of a page of objects.
+pub(crate) fn of_list(call: &Call<'_>, version: MetaVersion, list: &List) -> Result<Value, Status> {
+    let include = Include::of(call)?;
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".to_owned(), list.at.to_string().into());
+    if !list.continue_token.is_empty() {
+        metadata.insert("continue".to_owned(), list.continue_token.as_str().into());
+    }
+    if let Some(remaining) = list.remaining {
+        metadata.insert("remainingItemCount".to_owned(), remaining.into());
+    }
+    let rows = list
+        .items
+        .iter()
+        .map(|item| row(call.resource, call.now(), version, include, item))
+        .collect();
+    Ok(table(version, metadata, columns(call.resource), rows))
+}
+
+/// A Table document.
+pub(crate) fn table(
+    version: MetaVersion,
+    metadata: Map<String, Value>,
+    columns: Value,
+    rows: Vec<Value>,
+) -> Value {
+    json!({
+        "kind": "Table",
+        "apiVersion": version.api_version(),
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+/// The columns of a resource.
+pub(crate) fn columns(resource: &Resource) -> Value {
+    let column = |column: &sendo_apimachinery::resources::Column| {
+        json!({
+            "name": column.name,
+            "type": column.kind,
+            "format": column.format,
+            "description": "",
+            "priority": column.priority,
+        })
+    };
+    resource.facts.columns.iter().map(column).collect()
+}
+
+/// The row of an object.
+pub(crate) fn row(
+    resource: &Resource,
+    now: Timestamp,
+    version: MetaVersion,
+    include: Include,
+    stored: &Stored,
+) -> Value {
+    let facts = &resource.facts;
+    let object = wire::decode(&stored.value, stored.at, &resource.stored);
+    let mut row = Map::new();
+    let cells = printers::row(&facts.group, &facts.kind, &object, now);
+    row.insert("cells".to_owned(), cells.into());
+    let conditions = printers::conditions(&facts.group, &facts.kind, &object);
+    if !conditions.is_empty() {
+        row.insert("conditions".to_owned(), conditions.into());
+    }
+    let mut shown = Vec::new();
+    match include {
+        Include::None => shown.extend_from_slice(b"null"),
+        Include::Metadata => view::metadata(&mut shown, version, stored),
+        Include::Object => view::whole(&mut shown, resource, Some(&resource.types), stored),
+    }
+    let shown = serde_json::from_slice(&shown).expect("wire forms are JSON of ours");
+    row.insert("object".to_owned(), shown);
+    Value::Object(row)
+}

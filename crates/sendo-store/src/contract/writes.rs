@@ -1,0 +1,149 @@
+//! Transactions: one counter, all or nothing, guards.
+
+use super::{commit, put, value};
+use crate::{At, Error, Revision, Store, Transaction};
+
+/// Each transaction that changes something takes the next revision, whichever keys it writes.
+pub async fn every_change_raises_the_one_counter(store: impl Store) {
+    let start = store.revision();
+    assert_eq!(put(&store, "a", "1").await, Revision(start.0 + 1));
+    assert_eq!(put(&store, "b", "1").await, Revision(start.0 + 2));
+    let deletion = commit(&store, Transaction::new().delete("a")).await;
+    assert_eq!(deletion, Revision(start.0 + 3));
+    assert_eq!(store.revision(), deletion);
+}
+
+/// All writes of a transaction share its revision.
+pub async fn a_transaction_changes_several_keys_at_one_revision(store: impl Store) {
+    put(&store, "gone", "1").await;
+    let both = Transaction::new()
+        .put("a", "1")
+        .delete("gone")
+        .put("b", "2");
+    let revision = commit(&store, both).await;
+    for key in ["a", "b"] {
+        let found = store.get(key, At::Latest).await.unwrap();
+        let entry = found.entry.expect("put just now");
+        assert_eq!((entry.created, entry.modified), (revision, revision));
+        assert_eq!(found.revision, revision);
+    }
+    assert_eq!(value(&store, "gone", At::Latest).await, None);
+}
+
+/// An empty transaction and the deletion of an absent key return the newest revision.
+pub async fn what_changes_nothing_leaves_the_revision(store: impl Store) {
+    let revision = put(&store, "a", "1").await;
+    assert_eq!(commit(&store, Transaction::new()).await, revision);
+    let absent = Transaction::new().delete("b");
+    assert_eq!(commit(&store, absent).await, revision);
+    let guarded = Transaction::new().unchanged("a", revision);
+    assert_eq!(commit(&store, guarded).await, revision);
+    assert_eq!(store.revision(), revision);
+}
+
+/// It is not the store that compares values.
+pub async fn a_put_of_the_same_value_is_a_change(store: impl Store) {
+    let first = put(&store, "a", "1").await;
+    let second = put(&store, "a", "1").await;
+    assert_eq!(second, Revision(first.0 + 1));
+}
+
+/// An entry tells when its key came to be and when it last changed.
+pub async fn a_key_put_again_after_its_deletion_is_a_new_one(store: impl Store) {
+    let times = async || {
+        let found = store.get("a", At::Latest).await.unwrap();
+        let entry = found.entry.expect("put before");
+        (entry.created, entry.modified)
+    };
+    let first = put(&store, "a", "1").await;
+    let second = put(&store, "a", "2").await;
+    assert_eq!(times().await, (first, second));
+
+    commit(&store, Transaction::new().delete("a")).await;
+    let third = put(&store, "a", "3").await;
+    assert_eq!(times().await, (third, third));
+}
+
+/// [`Expect::Absent`](crate::Expect::Absent) is how a key is created once.
+pub async fn a_guard_for_absence_holds_only_without_the_key(store: impl Store) {
+    let create = |value: &'static str| Transaction::new().absent("a").put("a", value);
+    let revision = commit(&store, create("1")).await;
+    let Err(Error::Conflict { key, found }) = store.commit(create("2")).await else {
+        panic!("a was created twice");
+    };
+    assert_eq!(&*key, "a");
+    assert_eq!(found.expect("what is there").modified, revision);
+
+    commit(&store, Transaction::new().delete("a")).await;
+    commit(&store, create("3")).await;
+    assert_eq!(value(&store, "a", At::Latest).await.unwrap(), "3");
+}
+
+/// [`Expect::Unchanged`](crate::Expect::Unchanged) is how a key is updated by who has read it.
+pub async fn a_guard_for_no_change_holds_only_at_its_revision(store: impl Store) {
+    let update = |revision| Transaction::new().unchanged("a", revision).put("a", "new");
+    let first = put(&store, "a", "1").await;
+    put(&store, "other", "1").await;
+    let second = commit(&store, update(first)).await;
+    let wrong = [first, Revision(second.0 + 1), Revision(0)];
+    for revision in wrong {
+        let outcome = store.commit(update(revision)).await;
+        assert!(
+            matches!(&outcome, Err(Error::Conflict { found: Some(found), .. })
+                if found.modified == second),
+            "{revision}: {outcome:?}"
+        );
+    }
+    commit(&store, Transaction::new().delete("a")).await;
+    let outcome = store.commit(update(second)).await;
+    assert!(
+        matches!(outcome, Err(Error::Conflict { found: None, .. })),
+        "{outcome:?}"
+    );
+}
+
+/// A transaction that conflicts leaves no trace.
+pub async fn a_guard_that_fails_prevents_every_write(store: impl Store) {
+    let before = put(&store, "a", "1").await;
+    let mixed = Transaction::new()
+        .absent("b")
+        .absent("a")
+        .put("b", "2")
+        .put("a", "2")
+        .delete("a2");
+    assert!(matches!(
+        store.commit(mixed).await,
+        Err(Error::Conflict { .. })
+    ));
+    assert_eq!(store.revision(), before);
+    assert_eq!(value(&store, "a", At::Latest).await.unwrap(), "1");
+    assert_eq!(value(&store, "b", At::Latest).await, None);
+}
+
+/// Guards are looked at in their order, on the state before the writes.
+pub async fn the_first_guard_that_fails_is_named(store: impl Store) {
+    put(&store, "a", "1").await;
+    let transaction = Transaction::new()
+        .absent("c")
+        .absent("a")
+        .unchanged("b", Revision(1))
+        .put("c", "1");
+    let outcome = store.commit(transaction).await;
+    assert!(
+        matches!(&outcome, Err(Error::Conflict { key, .. }) if &**key == "a"),
+        "{outcome:?}"
+    );
+}
+
+/// A watch shows each key of a transaction once, so a transaction writes it once.
+pub async fn a_key_written_twice_is_refused(store: impl Store) {
+    let before = put(&store, "a", "1").await;
+    let twice = Transaction::new().put("b", "1").put("a", "2").delete("a");
+    let outcome = store.commit(twice).await;
+    assert!(
+        matches!(&outcome, Err(Error::DuplicateKey { key }) if &**key == "a"),
+        "{outcome:?}"
+    );
+    assert_eq!(store.revision(), before);
+    assert_eq!(value(&store, "b", At::Latest).await, None);
+}

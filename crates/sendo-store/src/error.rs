@@ -1,0 +1,45 @@
+//! Why the store did not do what was asked.
+
+use std::sync::Arc;
+
+use crate::{Entry, Key, Revision};
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A guard did not hold; nothing was written. Read again and retry.
+    #[error("{key} is not what the transaction expected")]
+    Conflict {
+        /// The guard's key.
+        key: Key,
+        /// What is stored there now.
+        found: Option<Arc<Entry>>,
+    },
+    /// A transaction writes a key twice; nothing was written.
+    #[error("the transaction writes {key} more than once")]
+    DuplicateKey {
+        /// The key.
+        key: Key,
+    },
+    /// The revision asked for is older than what is kept, or a watch was too
+    /// slow to keep up with it. Read the newest state and go on from there.
+    #[error("revision {asked} has been compacted; the oldest kept is {oldest}")]
+    Compacted {
+        /// The revision asked for, or up to which the watch had read.
+        asked: Revision,
+        /// The oldest revision that can still be read, or watched after.
+        oldest: Revision,
+    },
+    /// The revision asked for has not happened yet.
+    #[error("revision {asked} lies ahead of the newest, {newest}")]
+    Future {
+        /// The revision asked for.
+        asked: Revision,
+        /// The newest revision.
+        newest: Revision,
+    },
+    /// The back end failed. A commit may or may not have taken place: read to find out.
+    #[error("the store's back end failed: {0}")]
+    Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

@@ -1,0 +1,267 @@
+//! The newest state, and the changes that led to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use sendo_world::Moment;
+
+use super::MemoryOptions;
+use crate::{
+    At, Batch, Change, Entry, Error, Expect, Guard, Key, KeyRange, Lookup, Memo, Page, Revision,
+    Transaction, Write,
+};
+
+/// The newest state, and the changes that led to it from the oldest one kept.
+///
+/// Both are persistent maps: a clone is a snapshot that costs the same at any
+/// size. An older state is the newest with the changes since then undone.
+#[derive(Clone, Default)]
+pub(super) struct History {
+    current: OrdMap<Key, Arc<Entry>>,
+    log: OrdMap<Revision, Logged>,
+    newest: Revision,
+    /// The log holds every change after this one.
+    oldest: Revision,
+    logged_changes: usize,
+    logged_bytes: usize,
+}
+
+#[derive(Clone)]
+struct Logged {
+    batch: Batch,
+    at: Moment,
+}
+
+impl Logged {
+    /// Bytes that only the log keeps alive: what a change replaced. What it put
+    /// is current, or what a later change replaced.
+    fn bytes(&self) -> usize {
+        let replaced = self.batch.changes.iter().filter_map(|c| c.before.as_ref());
+        replaced.map(|entry| entry.value.len()).sum()
+    }
+}
+
+impl History {
+    pub(super) fn newest(&self) -> Revision {
+        self.newest
+    }
+
+    pub(super) fn oldest(&self) -> Revision {
+        self.oldest
+    }
+
+    /// Fails unless every change after `revision` is kept.
+    pub(super) fn check_kept(&self, revision: Revision) -> Result<(), Error> {
+        if revision < self.oldest {
+            return Err(Error::Compacted {
+                asked: revision,
+                oldest: self.oldest,
+            });
+        }
+        Ok(())
+    }
+
+    /// Fails if `revision` lies ahead.
+    pub(super) fn check_happened(&self, revision: Revision) -> Result<(), Error> {
+        if revision > self.newest {
+            return Err(Error::Future {
+                asked: revision,
+                newest: self.newest,
+            });
+        }
+        Ok(())
+    }
+
+    /// The transactions after `revision`, in order.
+    pub(super) fn after(
+        &self,
+        revision: Revision,
+    ) -> impl DoubleEndedIterator<Item = &Batch> + use<'_> {
+        let span = (Bound::Excluded(revision), Bound::Unbounded);
+        self.log.range(span).map(|(_, logged)| &logged.batch)
+    }
+
+    pub(super) fn get(&self, key: &str, at: At) -> Result<Lookup, Error> {
+        let revision = self.resolve(at)?;
+        let mut since = self.after(revision).flat_map(|batch| batch.changes.iter());
+        let entry = match since.find(|change| *change.key == *key) {
+            Some(change) => change.before.clone(),
+            None => self.current.get(key).cloned(),
+        };
+        Ok(Lookup { entry, revision })
+    }
+
+    pub(super) fn range(
+        &self,
+        range: &KeyRange,
+        at: At,
+        limit: Option<usize>,
+    ) -> Result<Page, Error> {
+        let revision = self.resolve(at)?;
+        let state = self.undone_to(revision, range);
+        let bounds = range.bounds().into_iter();
+        let mut rest = bounds.flat_map(|bounds| state.range::<_, str>(bounds));
+        let wanted = rest.by_ref().take(limit.unwrap_or(usize::MAX));
+        let entries = wanted.map(|(_, entry)| Arc::clone(entry)).collect();
+        Ok(Page {
+            entries,
+            remaining: rest.count() as u64,
+            revision,
+        })
+    }
+
+    fn resolve(&self, at: At) -> Result<Revision, Error> {
+        let At::Revision(revision) = at else {
+            return Ok(self.newest);
+        };
+        self.check_happened(revision)?;
+        self.check_kept(revision)?;
+        Ok(revision)
+    }
+
+    /// The state at `revision`, right within `range`.
+    fn undone_to(&self, revision: Revision, range: &KeyRange) -> OrdMap<Key, Arc<Entry>> {
+        // What the first change after `revision` replaced is what was there.
+        let mut then = BTreeMap::new();
+        for change in self.after(revision).flat_map(|batch| batch.changes.iter()) {
+            if range.contains(&change.key) {
+                then.entry(&change.key).or_insert(&change.before);
+            }
+        }
+        let mut state = self.current.clone();
+        for (key, entry) in then {
+            match entry {
+                Some(entry) => state.insert(Key::clone(key), Arc::clone(entry)),
+                None => state.remove(key),
+            };
+        }
+        state
+    }
+
+    /// Makes the writes, if the guards hold. `None` if that changes nothing.
+    pub(super) fn commit(
+        &mut self,
+        transaction: Transaction,
+        at: Moment,
+    ) -> Result<Option<Batch>, Error> {
+        check_distinct(&transaction.writes)?;
+        for guard in &transaction.guards {
+            self.check_guard(guard)?;
+        }
+        let revision = Revision(self.newest.0 + 1);
+        let writes = transaction.writes.into_iter();
+        let changes: Arc<[_]> = writes
+            .filter_map(|write| self.write(write, revision))
+            .collect();
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let batch = Batch { revision, changes };
+        let logged = Logged {
+            batch: batch.clone(),
+            at,
+        };
+        self.newest = revision;
+        self.logged_changes += batch.changes.len();
+        self.logged_bytes += logged.bytes();
+        self.log.insert(revision, logged);
+        Ok(Some(batch))
+    }
+
+    fn check_guard(&self, guard: &Guard) -> Result<(), Error> {
+        let found = self.current.get(&guard.key);
+        let holds = match guard.expect {
+            Expect::Absent => found.is_none(),
+            Expect::Unchanged(revision) => found.is_some_and(|entry| entry.modified == revision),
+        };
+        if holds {
+            return Ok(());
+        }
+        Err(Error::Conflict {
+            key: Key::clone(&guard.key),
+            found: found.cloned(),
+        })
+    }
+
+    fn write(&mut self, write: Write, revision: Revision) -> Option<Arc<Change>> {
+        let (key, now, before) = match write {
+            Write::Put(key, value) => {
+                let before = self.current.get(&key).cloned();
+                let entry = Arc::new(Entry {
+                    key: Key::clone(&key),
+                    value,
+                    created: before.as_ref().map_or(revision, |entry| entry.created),
+                    modified: revision,
+                    memo: Memo::default(),
+                });
+                self.current.insert(Key::clone(&key), Arc::clone(&entry));
+                (key, Some(entry), before)
+            }
+            Write::Delete(key) => {
+                let before = self.current.remove(&key)?;
+                (key, None, Some(before))
+            }
+        };
+        Some(Arc::new(Change {
+            key,
+            now,
+            before,
+            revision,
+            memo: Memo::default(),
+        }))
+    }
+
+    /// Forgets what exceeds `options`, `at_most` so many transactions, and returns them.
+    pub(super) fn trim(
+        &mut self,
+        options: &MemoryOptions,
+        now: Moment,
+        at_most: usize,
+    ) -> Vec<Batch> {
+        self.forget_while(at_most, |history, first| {
+            history.log.len() > 1
+                && (history.logged_changes > options.keep_changes
+                    || history.logged_bytes > options.keep_bytes
+                    || now.since(first.at) > options.keep_for)
+        })
+    }
+
+    /// Forgets transactions up to `through`, `at_most` so many, and returns them.
+    pub(super) fn compact(&mut self, through: Revision, at_most: usize) -> Vec<Batch> {
+        self.forget_while(at_most, |_, first| first.batch.revision <= through)
+    }
+
+    fn forget_while(
+        &mut self,
+        at_most: usize,
+        goes: impl Fn(&History, &Logged) -> bool,
+    ) -> Vec<Batch> {
+        let mut forgotten = Vec::new();
+        while forgotten.len() < at_most
+            && let Some((revision, first)) = self.log.get_min().cloned()
+            && goes(self, &first)
+        {
+            self.log.remove(&revision);
+            self.logged_changes -= first.batch.changes.len();
+            self.logged_bytes -= first.bytes();
+            self.oldest = revision;
+            forgotten.push(first.batch);
+        }
+        forgotten
+    }
+}
+
+fn check_distinct(writes: &[Write]) -> Result<(), Error> {
+    if writes.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = BTreeSet::new();
+    match writes.iter().find(|write| !seen.insert(write.key())) {
+        Some(twice) => Err(Error::DuplicateKey {
+            key: Key::clone(twice.key()),
+        }),
+        None => Ok(()),
+    }
+}

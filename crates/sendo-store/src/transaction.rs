@@ -1,0 +1,101 @@
+//! Writes that take place together.
+
+use bytes::Bytes;
+
+use crate::{Key, Revision};
+
+/// Writes that take place together, at one revision, if every guard holds.
+///
+/// ```
+/// use sendo_store::{Revision, Transaction};
+///
+/// let update = Transaction::new()
+///     .unchanged("/pods/a", Revision(7))
+///     .put("/pods/a", "new")
+///     .delete("/pods/b");
+/// assert_eq!(update.writes.len(), 2);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Transaction {
+    /// All of these must hold. They see the state before the writes.
+    pub guards: Vec<Guard>,
+    /// At most one per key.
+    pub writes: Vec<Write>,
+}
+
+impl Transaction {
+    /// One that does nothing.
+    pub fn new() -> Self {
+        Transaction::default()
+    }
+
+    /// Also demands that `key` does not exist.
+    #[must_use]
+    pub fn absent(mut self, key: impl Into<Key>) -> Self {
+        self.guards.push(Guard {
+            key: key.into(),
+            expect: Expect::Absent,
+        });
+        self
+    }
+
+    /// Also demands that `key` exists and was last changed at `revision`.
+    #[must_use]
+    pub fn unchanged(mut self, key: impl Into<Key>, revision: Revision) -> Self {
+        self.guards.push(Guard {
+            key: key.into(),
+            expect: Expect::Unchanged(revision),
+        });
+        self
+    }
+
+    /// Also puts `value` under `key`.
+    #[must_use]
+    pub fn put(mut self, key: impl Into<Key>, value: impl Into<Bytes>) -> Self {
+        self.writes.push(Write::Put(key.into(), value.into()));
+        self
+    }
+
+    /// Also deletes `key`.
+    #[must_use]
+    pub fn delete(mut self, key: impl Into<Key>) -> Self {
+        self.writes.push(Write::Delete(key.into()));
+        self
+    }
+}
+
+/// What must hold for a transaction to take place.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// The key looked at.
+    pub key: Key,
+    /// What it must be.
+    pub expect: Expect,
+}
+
+/// A condition on one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The key does not exist.
+    Absent,
+    /// The key exists and was last changed at this revision.
+    Unchanged(Revision),
+}
+
+/// A change of one key.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Put a value. Counts as a change even if the value is the same.
+    Put(Key, Bytes),
+    /// Delete the key. Deleting an absent one changes nothing.
+    Delete(Key),
+}
+
+impl Write {
+    /// The key written.
+    pub fn key(&self) -> &Key {
+        match self {
+            Write::Put(key, _) | Write::Delete(key) => key,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The way to an object store: over sockets, or straight to a service in this process.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, Either, select};
+use http::header::HOST;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tower::{Service, ServiceExt};
+
+/// No answer to what is asked here comes near this size.
+const LARGEST_ANSWER: usize = 1 << 20;
+
+/// Sends requests to object stores. Cheap to clone.
+#[derive(Clone)]
+pub struct Http(Way);
+
+#[derive(Clone)]
+enum Way {
+    Sockets(HttpsConnector<HttpConnector>),
+    InProcess(Arc<dyn Fn(Request<Full<Bytes>>) -> Answer + Send + Sync>),
+}
+
+type Answer = BoxFuture<'static, Result<Response<Bytes>, HttpError>>;
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// Nobody is there, or the connection broke.
+    #[error("{0}")]
+    Unreachable(String),
+    /// Somebody is there, who does not speak HTTP as expected.
+    #[error("{0}")]
+    BadAnswer(String),
+}
+
+impl Http {
+    /// Over sockets, with TLS for `https`; trusts what the machine trusts.
+    ///
+    /// Each request has a connection of its own: a check that finds an old
+    /// connection still open says little about whether a new one can be made.
+    ///
+    /// # Errors
+    /// If the machine has no root certificates.
+    pub fn over_sockets() -> io::Result<Self> {
+        let connector = HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(ring::default_provider())?
+            .https_or_http()
+            .enable_http1()
+            .build();
+        Ok(Http(Way::Sockets(connector)))
+    }
+
+    /// Straight to `service`, whatever the host of a request. An error of the
+    /// service means that it cannot be reached.
+    pub fn in_process<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Error: StdError + 'static,
+        S::Future: Send,
+        B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        Http(Way::InProcess(Arc::new(move |request| {
+            let service = service.clone();
+            Box::pin(async move {
+                let answer = service.oneshot(request).await;
+                collect(answer.map_err(|error| HttpError::unreachable(&error))?).await
+            })
+        })))
+    }
+
+    /// Sends a request to the host its URL names, and reads the whole answer.
+    ///
+    /// Cancel safe: a dropped future closes its connection.
+    pub async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Bytes>, HttpError> {
+        let host = request.uri().authority().map(|host| host.as_str());
+        let host = host.and_then(|host| HeaderValue::from_str(host).ok());
+        if let Some(host) = host {
+            request.headers_mut().insert(HOST, host);
+        }
+        match &self.0 {
+            Way::Sockets(connector) => over_socket(connector.clone(), request).await,
+            Way::InProcess(service) => service(request).await,
+        }
+    }
+
+    /// How long a signature needs to be good for on this way.
+    pub(crate) fn signature_lifetime(&self) -> Duration {
+        match self.0 {
+            // What S3 itself allows two clocks to differ by.
+            Way::Sockets(_) => Duration::from_secs(15 * 60),
+            // It never leaves the process, whose clock may be years away from
+            // the machine's: a hundred years, then.
+            Way::InProcess(_) => Duration::from_secs(100 * 365 * 24 * 3600),
+        }
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Way::Sockets(_) => "Http(over sockets)",
+            Way::InProcess(_) => "Http(in process)",
+        })
+    }
+}
+
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+async fn over_socket(
+    connector: HttpsConnector<HttpConnector>,
+    mut request: Request<Full<Bytes>>,
+) -> Result<Response<Bytes>, HttpError> {
+    let connection = connector.oneshot(request.uri().clone()).await;
+    let connection = connection.map_err(|error| HttpError::unreachable(&*error))?;
+    let (mut sender, connection) = http1::handshake(connection).await?;
+
+    // A server is asked for a path; the host is in its header.
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
+    let answer = Box::pin(async move { collect(sender.send_request(request).await?).await });
+
+    // The connection is driven here rather than in a task, so that it ends with this call.
+    match select(answer, connection).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right((_, answer)) => answer.await,
+    }
+}
+
+async fn collect<B>(answer: Response<B>) -> Result<Response<Bytes>, HttpError>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>>,
+{
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+    let body = body.map_err(|error| HttpError::BadAnswer(cause(&*error)))?;
+    Ok(Response::from_parts(head, body.to_bytes()))
+}
+
+impl HttpError {
+    fn unreachable(error: &(dyn StdError + 'static)) -> Self {
+        HttpError::Unreachable(cause(error))
+    }
+}
+
+impl From<hyper::Error> for HttpError {
+    fn from(error: hyper::Error) -> Self {
+        if error.is_parse() {
+            HttpError::BadAnswer(cause(&error))
+        } else {
+            HttpError::unreachable(&error)
+        }
+    }
+}
+
+/// The innermost cause, which is the one that tells: `Connection refused`
+/// rather than `client error (Connect)`.
+fn cause(error: &(dyn StdError + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

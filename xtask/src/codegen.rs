@@ -1,0 +1,81 @@
+//! `cargo xtask codegen`: facts about Kubernetes, read from its published Go
+//! modules and written as short lines of text that a reviewer can compare.
+//!
+//! Three sources describe every type and each knows something the others do
+//! not: OpenAPI (JSON shape, defaults, list and patch behaviour), the `.proto`
+//! files (wire types), and the Go struct tags, which tie a JSON name to a
+//! protobuf number and say what is shown when it is empty. They are joined here
+//! and must agree: a field that one of them cannot place stops the task.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+mod columns;
+mod enums;
+mod go;
+mod modules;
+mod openapi;
+mod proto;
+mod resources;
+mod types;
+
+pub(crate) use modules::Modules;
+
+/// What `cargo xtask codegen` takes.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Write nothing; fail if the committed facts differ.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Generates all facts, then writes or compares them.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let modules = Modules::locate()?;
+    let documents = openapi::Documents::read(&modules)?;
+    let resources = resources::Resources::read(&modules)?;
+    let facts = [
+        ("resources.txt", resources.render()),
+        ("types.txt", types::render(&modules, &documents)?),
+        ("columns.txt", columns::render(&modules, &resources)?),
+    ];
+
+    let directory = facts_directory();
+    let mut stale = Vec::new();
+    for (name, text) in &facts {
+        let path = directory.join(name);
+        if options.check {
+            if fs::read_to_string(&path).unwrap_or_default() != *text {
+                stale.push(*name);
+            }
+        } else {
+            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        }
+        println!(
+            "{name}: {} lines, {} bytes",
+            text.lines().count(),
+            text.len()
+        );
+    }
+    if !stale.is_empty() {
+        bail!(
+            "out of date, run `cargo xtask codegen`: {}",
+            stale.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn facts_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sendo-apimachinery/facts")
+}
+
+/// Whether a default server serves this API version: every stable one, while
+/// alpha and beta versions are off unless an administrator asks for them.
+fn is_stable(version: &str) -> bool {
+    version
+        .strip_prefix('v')
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
