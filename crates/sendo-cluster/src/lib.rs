@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
-use sendo_server::{ApiServer, Certificates, Endpoint, Options, User};
-use sendo_store::{Memory, Store};
+use sendo_server::{ApiServer, Options, User};
+use sendo_store::{Memory, MemoryOptions, Store};
 use sendo_workloads::Settings;
 use sendo_world::World;
 
@@ -64,9 +64,6 @@ pub enum StartError {
     /// The API server did not start.
     #[error(transparent)]
     Server(#[from] sendo_server::StartError),
-    /// The address cannot be listened on.
-    #[error(transparent)]
-    Listen(#[from] sendo_server::ListenError),
     /// A part of the cluster did not start.
     #[error("{part} did not start: {cause}")]
     Part {
@@ -93,7 +90,6 @@ pub struct Cluster {
     world: World,
     server: ApiServer,
     store: Arc<dyn Store>,
-    endpoint: Option<Endpoint>,
     /// In the order they were started.
     parts: Vec<Running>,
 }
@@ -136,26 +132,14 @@ impl Cluster {
     ) -> Result<Self, StartError> {
         let store = match options.store {
             Some(store) => store,
-            None => Arc::new(Memory::new(world)),
+            None => Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default())),
         };
         let server = ApiServer::start(Options::new(store.clone(), world.clone())).await?;
-        let mut root_ca = String::new();
-        let mut endpoint = None;
-        if let Some(address) = options.listen {
-            let certificates = Certificates::generate(world.clock().wall());
-            root_ca = certificates.authority_pem().to_owned();
-            let listening = server.listen(address, certificates).await?;
-            tell(&Component {
-                name: "API server".to_owned(),
-                about: listening.url(),
-            });
-            endpoint = Some(listening);
-        }
+        let root_ca = String::new();
         let mut cluster = Cluster {
             world: world.clone(),
             server,
             store,
-            endpoint,
             parts: Vec::new(),
         };
 
@@ -191,7 +175,6 @@ impl Cluster {
                 name: node.name,
             });
         }
-        cluster.server.set_ready();
         Ok(cluster)
     }
 
@@ -229,7 +212,7 @@ impl Cluster {
 
     /// The kubeconfig of the administrator; `None` if the server does not listen.
     pub fn kubeconfig(&self) -> Option<String> {
-        self.endpoint.as_ref().map(Endpoint::kubeconfig)
+        None
     }
 
     /// Stops in order: nodes, scheduler and controllers, which write; then the server.

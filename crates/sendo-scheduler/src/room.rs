@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use sendo_apimachinery::quantity;
 use std::collections::BTreeMap;
 
 /// What a pod asks for, or a node has: thousandths of processors and bytes.
@@ -82,15 +81,15 @@ pub fn requested(pod: &Pod) -> Amount {
 
 fn amount(quantities: Option<&BTreeMap<String, Quantity>>) -> Amount {
     let cpu = quantities.and_then(|q| q.get("cpu"));
-    let cpu = cpu.and_then(|q| q.0.parse::<quantity::Quantity>().ok());
+    let cpu = cpu.and_then(|q| q.0.parse::<sendo_apimachinery::Quantity>().ok());
     Amount {
-        milli_cpu: cpu.map_or(0, |q| q.milli_value()),
+        milli_cpu: cpu.map_or(0, |q| q.milli()),
         memory: whole(quantities, "memory"),
     }
 }
 
 fn whole(quantities: Option<&BTreeMap<String, Quantity>>, name: &str) -> i64 {
     let quantity = quantities.and_then(|q| q.get(name));
-    let parsed = quantity.and_then(|q| q.0.parse::<quantity::Quantity>().ok());
-    parsed.map_or(0, |q| q.value())
+    let parsed = quantity.and_then(|q| q.0.parse::<sendo_apimachinery::Quantity>().ok());
+    parsed.map_or(0, |q| q.units())
 }

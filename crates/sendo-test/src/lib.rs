@@ -12,8 +12,7 @@
 //!
 //! #[sendo_test::test]
 //! async fn two_replicas_come_up(cluster: TestCluster) {
-//!     cluster.apply(json!({
-//!         "apiVersion": "apps/v1", "kind": "ReplicaSet",
+//!     let set: ReplicaSet = serde_json::from_value(json!({
 //!         "metadata": {"name": "web", "namespace": "default"},
 //!         "spec": {
 //!             "replicas": 2,
@@ -23,7 +22,8 @@
 //!                 "spec": {"containers": [{"name": "web", "image": "web"}]},
 //!             },
 //!         },
-//!     })).await;
+//!     })).unwrap();
+//!     cluster.create(&set).await;
 //!     cluster.until("two pods run", |now| {
 //!         let running = |pod: &Pod| pod.status.as_ref().unwrap().phase.as_deref() == Some("Running");
 //!         now.list::<Pod>().iter().filter(|pod| running(pod)).count() == 2

@@ -1,9 +1,10 @@
 //! The cluster as it is at this moment, read without waiting.
 
+use bytes::Bytes;
 use futures::FutureExt;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty};
 use sendo::{Kind, ObjectKey, Typed};
-use sendo_server::{ApiServer, Body};
+use sendo_server::ApiServer;
 use serde_json::Value;
 use tower::Service;
 
@@ -41,7 +42,7 @@ impl View {
 
     fn read<T: serde::de::DeserializeOwned>(&self, path: &str) -> Option<T> {
         let request = http::Request::get(path)
-            .body(Body::empty())
+            .body(Empty::<Bytes>::new())
             .expect("a path of a kind");
         let answer = async {
             let answer = self.server.client_service().call(request).await;

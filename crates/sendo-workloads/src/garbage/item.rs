@@ -8,7 +8,7 @@ use sendo::{Kind, ObjectExt, ObjectKey, Uid};
 
 /// One object, named so that another of its name is another item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Item {
+pub(super) struct Item {
     pub(super) kind: Kind,
     pub(super) key: ObjectKey,
     pub(super) uid: Uid,
