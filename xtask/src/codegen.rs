@@ -16,7 +16,7 @@ mod columns;
 mod enums;
 mod go;
 mod modules;
-mod openapi;
+pub(crate) mod openapi;
 mod proto;
 mod resources;
 mod types;
@@ -35,7 +35,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let modules = Modules::locate()?;
     let documents = openapi::Documents::read(&modules)?;
-    let resources = resources::Resources::read(&modules)?;
+    let resources = resources::Resources::read(&modules, &documents)?;
     let facts = [
         ("resources.txt", resources.render()),
         ("types.txt", types::render(&modules, &documents)?),

@@ -8,6 +8,7 @@ mod group;
 pub mod intstr;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

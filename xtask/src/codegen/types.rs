@@ -250,7 +250,7 @@ impl Join<'_> {
             }
         }
         write_default(&field.go, &shape, property, &mut line)?;
-        write_extensions(property, &mut line)?;
+        write_extensions(&shape, property, &mut line)?;
         let values = self
             .enums
             .values(&field.owner.0, &field.owner.1, &field.go.json);
@@ -419,12 +419,15 @@ fn write_default(
     Ok(())
 }
 
-fn write_extensions(property: &Value, line: &mut String) -> anyhow::Result<()> {
+fn write_extensions(shape: &Shape, property: &Value, line: &mut String) -> anyhow::Result<()> {
+    let is_list = matches!(shape, Shape::List(_));
     for (key, value) in property
         .as_object()
         .context("a property that is no object")?
     {
         let _ = match key.as_str() {
+            // Bytes are a list in Go, yet a string to whoever reads the schema.
+            "x-kubernetes-list-type" if !is_list => continue,
             "x-kubernetes-list-type" => write!(line, " list={}", text(value)?),
             "x-kubernetes-list-map-keys" => write!(line, " keys={}", texts(value)?),
             "x-kubernetes-map-type" => write!(line, " map={}", text(value)?),

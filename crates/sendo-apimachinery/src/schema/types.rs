@@ -125,6 +125,11 @@ impl Types {
             .map(|kind| (kind.api_version, kind.kind, kind.id))
     }
 
+    /// The facts this registry reads, for hashes of what depends on them.
+    pub(crate) fn text(&self) -> &'static str {
+        text::TYPES
+    }
+
     /// The schema of a type, read on first use.
     pub(super) fn schema(&self, id: TypeId) -> &Schema {
         let entry = self.entry(id);
