@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sendo_world::World;
+use k8s_openapi::ClusterResourceScope;
+use sendo_world::{Tasks, World};
 
 use self::informer::{AnyInformer, Shared};
 use self::reflector::Reflector;
@@ -54,7 +55,13 @@ struct CacheShared {
     transport: Transport,
     world: World,
     options: CacheOptions,
-    informers: Mutex<BTreeMap<InformerId, Arc<dyn AnyInformer>>>,
+    informers: Mutex<BTreeMap<InformerId, Running>>,
+}
+
+/// An informer and the owner of its tasks.
+struct Running {
+    informer: Arc<dyn AnyInformer>,
+    tasks: Tasks,
 }
 
 /// Choices for all informers of a cache.
@@ -90,7 +97,10 @@ struct InformerId {
 }
 
 impl InformerId {
-    fn new<K: Object>(kind: Kind, selection: Selection) -> Self {
+    fn new<K: Object>(kind: Kind, mut selection: Selection) -> Self {
+        if TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {
+            selection.namespaces = Namespaces::All;
+        }
         InformerId {
             kind,
             selection,
@@ -122,21 +132,36 @@ impl Cache {
     pub fn informer<K: Object>(&self, kind: Kind, selection: Selection) -> Informer<K> {
         let id = InformerId::new::<K>(kind, selection);
         let mut informers = self.lock();
-        if let Some(informer) = informers.get(&id) {
-            return downcast(informer);
+        if let Some(running) = informers.get(&id) {
+            return downcast(&running.informer);
         }
         let shared = Arc::new(Shared::new(id.kind.clone(), id.selection.clone()));
+        let tasks = self.shared.world.tasks().child(&id.kind.to_string());
         for scope in id.selection.scopes() {
-            self.start(&shared, scope);
+            self.start(&tasks, &shared, scope);
         }
-        informers.insert(id, shared.clone());
+        let informer = shared.clone();
+        informers.insert(id, Running { informer, tasks });
         Informer::new(shared)
+    }
+
+    /// Ends the informer of a kind and selection for all who share it: its
+    /// watch, its subscriptions, its place in [`Cache::states`]. What it showed
+    /// last stays readable for those who hold it; who asks anew starts another.
+    pub fn forget<K: Object>(&self, kind: &Kind, selection: &Selection) {
+        let id = InformerId::new::<K>(kind.clone(), selection.clone());
+        if let Some(running) = self.lock().remove(&id) {
+            running.tasks.stopping().cancel();
+        }
     }
 
     /// The informer of a kind and selection, if anybody has asked for it.
     pub fn find<K: Object>(&self, kind: &Kind, selection: &Selection) -> Option<Informer<K>> {
         let id = InformerId::new::<K>(kind.clone(), selection.clone());
-        self.lock().get(&id).map(downcast)
+        let informers = self.lock();
+        informers
+            .get(&id)
+            .map(|running| downcast(&running.informer))
     }
 
     /// The informer of a type, if anybody has asked for it: that of the whole
@@ -151,7 +176,7 @@ impl Cache {
             .iter()
             .filter(|(id, _)| id.kind == kind && id.type_id == TypeId::of::<K>());
         match (parts.next(), parts.next()) {
-            (Some((_, informer)), None) => Some(downcast(informer)),
+            (Some((_, running)), None) => Some(downcast(&running.informer)),
             _ => None,
         }
     }
@@ -162,7 +187,7 @@ impl Cache {
         let mut same = informers
             .iter()
             .filter(|(id, _)| id.kind == *kind && id.type_id == TypeId::of::<K>());
-        same.find_map(|(_, informer)| downcast(informer).snapshot().get(key))
+        same.find_map(|(_, running)| downcast(&running.informer).snapshot().get(key))
     }
 
     /// The kinds that are watched whole as `K`, in order.
@@ -178,7 +203,7 @@ impl Cache {
     pub fn states(&self) -> Vec<WatchState> {
         self.lock()
             .values()
-            .map(|informer| informer.state())
+            .map(|running| running.informer.state())
             .collect()
     }
 
@@ -189,11 +214,13 @@ impl Cache {
     pub async fn synced(&self) {
         let first_unsynced = || {
             let informers = self.lock();
-            let mut unsynced = informers.values().map(|informer| informer.unsynced());
+            let mut unsynced = informers
+                .values()
+                .map(|running| running.informer.unsynced());
             unsynced.find(|scopes| *scopes.borrow() > 0)
         };
         while let Some(mut unsynced) = first_unsynced() {
-            // The informer stays in the map, so the channel cannot close.
+            // Closed, it was of an informer that is forgotten.
             let _ = unsynced.wait_for(|scopes| *scopes == 0).await;
         }
     }
@@ -224,13 +251,15 @@ impl Cache {
     fn of_kind(&self, kind: &Kind) -> Vec<Arc<dyn AnyInformer>> {
         let informers = self.lock();
         let of_kind = informers.iter().filter(|(id, _)| id.kind == *kind);
-        of_kind.map(|(_, informer)| informer.clone()).collect()
+        of_kind
+            .map(|(_, running)| running.informer.clone())
+            .collect()
     }
 
-    fn start<K: Object>(&self, informer: &Arc<Shared<K>>, scope: Option<String>) {
+    fn start<K: Object>(&self, tasks: &Tasks, informer: &Arc<Shared<K>>, scope: Option<String>) {
         let name = match &scope {
-            Some(namespace) => format!("{} in {namespace}", informer.kind()),
-            None => informer.kind().to_string(),
+            Some(namespace) => format!("watch {namespace}"),
+            None => "watch".to_owned(),
         };
         let CacheShared {
             world,
@@ -244,20 +273,29 @@ impl Cache {
             scope,
             transport: transport.clone(),
             clock: world.clock().clone(),
-            random: world.random().child(&name),
+            random: world.random().child(&format!("{} {name}", informer.kind())),
             keep_managed_fields: options.keep_managed_fields,
         };
-        let informer = informer.clone();
-        let stopping = world.tasks().stopping().clone();
-        world.tasks().spawn(&name, async move {
+        let closing = Closing(informer.clone());
+        let stopping = tasks.stopping().clone();
+        tasks.spawn(&name, async move {
+            let _closing = closing;
             stopping.run_until_cancelled(reflector.run()).await;
-            informer.close();
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<InformerId, Arc<dyn AnyInformer>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<InformerId, Running>> {
         let informers = self.shared.informers.lock();
         informers.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the subscriptions however the watch ends, so that nobody waits in vain.
+struct Closing(Arc<dyn AnyInformer>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -177,10 +177,9 @@ impl<K: Object> Store<K> {
         if self.knows(&key, version) {
             return;
         }
+        // Outside of the selection it is hidden: the watch may still come to a
+        // state before, in which it was inside.
         let selected = self.selection.matches(&*object);
-        if !selected && self.observed(&key).is_none() && self.overlay.get(&key).is_none() {
-            return;
-        }
         let write = Write::Put {
             version,
             uid: object.uid(),
@@ -288,3 +287,6 @@ impl<K: Object> Store<K> {
         self.set_observed(&key, Some(object));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,3 +219,6 @@ fn merge<K: Object>(earlier: &Event<K>, later: &Event<K>) -> Option<Event<K>> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

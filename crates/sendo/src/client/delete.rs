@@ -121,7 +121,7 @@ impl<K: Object> Delete<K> {
     }
 
     async fn send(self) -> Result<Deletion, Error> {
-        let path = self.client.object_path(&self.key);
+        let path = self.client.object_path(&self.key)?;
         let request = self
             .client
             .write(Method::DELETE, path)

@@ -1,11 +1,13 @@
 //! The objects of one kind on the API server.
 
+use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::core::TypeMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -53,23 +55,23 @@ impl<K: Object> KindClient<K> {
 
     /// Creates an object. The answer is the object with what the server added.
     pub async fn create(&self, object: &K) -> Result<K, Error> {
-        let namespace = object.meta().namespace.as_deref();
-        let path = self.kind.path(namespace);
-        let request = self.write(Method::POST, path);
+        let key = ObjectKey::of(object);
+        self.check_scope(&key)?;
+        let request = self.write(Method::POST, self.kind.path(key.namespace()));
         self.send_object(request, object).await
     }
 
     /// Replaces an object. With a version it fails with a conflict if the
     /// object has changed since.
     pub async fn update(&self, object: &K) -> Result<K, Error> {
-        let path = self.object_path(&ObjectKey::of(object));
+        let path = self.object_path(&ObjectKey::of(object))?;
         let request = self.write(Method::PUT, path);
         self.send_object(request, object).await
     }
 
     /// Replaces the status of an object, and nothing else of it.
     pub async fn replace_status(&self, object: &K) -> Result<K, Error> {
-        let path = self.object_path(&ObjectKey::of(object));
+        let path = self.object_path(&ObjectKey::of(object))?;
         let request = self.write(Method::PUT, format!("{path}/status"));
         self.send_object(request, object).await
     }
@@ -79,7 +81,7 @@ impl<K: Object> KindClient<K> {
     /// A merge or strategic patch of an object, rather than of a key, fails if
     /// another object has taken its name.
     pub async fn patch(&self, target: &impl Target<K>, patch: Patch) -> Result<K, Error> {
-        let path = self.object_path(&target.target_key());
+        let path = self.object_path(&target.target_key())?;
         self.send_patch(path, guarded(patch, target.target_uid()))
             .await
     }
@@ -87,7 +89,7 @@ impl<K: Object> KindClient<K> {
     /// Changes a part of an object's status. The patch is of the whole object:
     /// `{"status": {…}}`.
     pub async fn patch_status(&self, target: &impl Target<K>, patch: Patch) -> Result<K, Error> {
-        let path = format!("{}/status", self.object_path(&target.target_key()));
+        let path = format!("{}/status", self.object_path(&target.target_key())?);
         self.send_patch(path, guarded(patch, target.target_uid()))
             .await
     }
@@ -100,7 +102,7 @@ impl<K: Object> KindClient<K> {
         if let Patch::Apply { object, .. } = &mut patch {
             self.name_kind(object);
         }
-        self.send_patch(self.object_path(&key), patch).await
+        self.send_patch(self.object_path(&key)?, patch).await
     }
 
     /// Deletes an object: that very one if given the object, whatever bears the
@@ -129,7 +131,7 @@ impl<K: Object> KindClient<K> {
 
     /// The object as the API server has it now, `None` if there is none.
     pub async fn live_get(&self, key: &ObjectKey) -> Result<Option<K>, Error> {
-        let request = Request::get(self.object_path(key)).accept(self.accept());
+        let request = Request::get(self.object_path(key)?).accept(self.accept());
         match self.transport().send(&request).await {
             Ok(answer) => decode(&request, &answer).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
@@ -176,9 +178,9 @@ impl<K: Object> KindClient<K> {
     }
 
     /// A subresource of an object, such as `scale`, `eviction` or `binding`.
-    pub fn subresource(&self, target: &impl Target<K>, name: &str) -> Subresource {
-        let path = format!("{}/{name}", self.object_path(&target.target_key()));
-        Subresource::new(self.client.clone(), path)
+    pub fn subresource(&self, target: &impl Target<K>, name: &str) -> Result<Subresource, Error> {
+        let path = format!("{}/{name}", self.object_path(&target.target_key())?);
+        Ok(Subresource::new(self.client.clone(), path))
     }
 
     /// The newest state known: the cache's, which has this program's own writes,
@@ -206,8 +208,29 @@ impl<K: Object> KindClient<K> {
         self.client.transport()
     }
 
-    pub(super) fn object_path(&self, key: &ObjectKey) -> String {
-        format!("{}/{}", self.kind.path(key.namespace()), key.name())
+    pub(super) fn object_path(&self, key: &ObjectKey) -> Result<String, Error> {
+        self.check_scope(key)?;
+        if key.name().is_empty() {
+            let kind = &self.kind;
+            return Err(Error::Refused(format!("{kind}: the object has no name")));
+        }
+        let collection = self.kind.path(key.namespace());
+        Ok(format!("{collection}/{}", key.name()))
+    }
+
+    /// The API server would only say that there is no such path.
+    fn check_scope(&self, key: &ObjectKey) -> Result<(), Error> {
+        let (scope, kind) = (TypeId::of::<K::Scope>(), &self.kind);
+        let refused = match key.namespace() {
+            None if scope == TypeId::of::<NamespaceResourceScope>() => {
+                format!("{kind} live in namespaces: set `metadata.namespace`")
+            }
+            Some(_) if scope == TypeId::of::<ClusterResourceScope>() => {
+                format!("{kind} live in no namespace, but `{key}` names one")
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Refused(refused))
     }
 
     pub(super) fn write(&self, method: Method, path: String) -> Request {

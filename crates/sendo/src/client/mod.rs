@@ -201,7 +201,11 @@ impl Client {
     }
 
     /// A subresource of an object, such as `scale`, `eviction` or `binding`.
-    pub fn subresource<K: Typed>(&self, target: &impl Target<K>, name: &str) -> Subresource {
+    pub fn subresource<K: Typed>(
+        &self,
+        target: &impl Target<K>,
+        name: &str,
+    ) -> Result<Subresource, Error> {
         self.typed().subresource(target, name)
     }
 

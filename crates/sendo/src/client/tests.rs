@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use sendo_world::World;
 use serde_json::{Value, json};
@@ -336,10 +336,29 @@ async fn a_subresource_is_written_under_its_object() {
         let call = api.expect(Method::POST, path).await;
         call.answer(201, json!({"kind": "Status", "status": "Success"}));
     };
-    let binding = client.subresource::<Pod>(&key, "binding");
+    let binding = client.subresource::<Pod>(&key, "binding").unwrap();
     let target = json!({"target": {"kind": "Node", "name": "n"}});
     let status: Value = both(binding.create(&target), answer).await.unwrap();
     assert_eq!(status["status"], "Success");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_its_namespace_is_refused_with_the_fix() {
+    let (client, _api) = client();
+    let mut pod = Pod::default();
+    pod.metadata.name = Some("p".to_owned());
+    let refused = client.create(&pod).await.unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "pods/v1 live in namespaces: set `metadata.namespace`"
+    );
+    let refused = client.live().get::<Node>("a/n").await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "nodes/v1 live in no namespace, but `a/n` names one"
+    );
+    let refused = client.update(&ConfigMap::default()).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,7 +399,8 @@ async fn live_reads_ask_the_api_page_by_page() {
 async fn metadata_alone_is_patched_and_never_written_whole() {
     let (client, mut api) = client();
     type Meta = PartialObjectMeta<ConfigMap>;
-    let refused = client.update(&Meta::default()).await.unwrap_err();
+    let meta: Meta = serde_json::from_value(json_map(1, Value::Null)).unwrap();
+    let refused = client.update(&meta).await.unwrap_err();
     assert!(
         refused.to_string().contains("change it with a patch"),
         "{refused}"

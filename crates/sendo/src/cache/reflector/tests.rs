@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::core::PartialObjectMeta;
 use sendo_world::World;
 use serde_json::{Value, json};
@@ -469,6 +469,9 @@ async fn equal_selections_share_one_informer() {
     api.expect_list(PATH).await.list(1, &[]);
     api.expect_watch(PATH).await;
     assert_eq!(cache.states().len(), 1);
+    // Namespaces mean nothing where there are none.
+    cache.informer::<Node>(Node::kind(), Selection::in_namespace("a"));
+    api.expect_list("/api/v1/nodes").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -483,13 +486,31 @@ async fn a_stop_ends_watches_and_subscriptions_and_leaves_no_task() {
     } = watching().await;
     watch.event("ADDED", map("two", 11));
     tokio::time::sleep(SECOND).await;
-    assert_eq!(world.tasks().running(), ["world/cache/configmaps/v1"]);
+    assert_eq!(world.tasks().running(), ["world/cache/configmaps/v1/watch"]);
     world.tasks().stop().await;
     assert!(world.tasks().running().is_empty());
     assert_eq!(next(&mut events).await, "created two@11");
     assert_eq!(next(&mut events).await, "the end");
     assert_eq!(informer.snapshot().len(), 2);
     assert_eq!(next(&mut informer.subscribe()).await, "initial one@10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_kind_is_watched_no_more() {
+    let Watching {
+        informer,
+        mut events,
+        watch: _watch,
+        world,
+        cache,
+        mut api,
+    } = watching().await;
+    cache.forget::<ConfigMap>(informer.kind(), &Selection::default());
+    assert_eq!(next(&mut events).await, "the end");
+    assert!(world.tasks().running().is_empty() && cache.states().is_empty());
+    api.expect_silence(SECOND * 3600).await;
+    cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    api.expect_list(PATH).await;
 }
 
 #[tokio::test(start_paused = true)]
