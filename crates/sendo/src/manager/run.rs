@@ -117,6 +117,7 @@ impl Manager {
 /// The owners of a manager's tasks, so that each group can be stopped on its own.
 struct Rooms {
     caches: World,
+    events: World,
     everywhere: World,
     leader: World,
 }
@@ -125,6 +126,7 @@ impl Rooms {
     fn of(world: &World) -> Self {
         Rooms {
             caches: world.child("caches"),
+            events: world.child("events"),
             everywhere: world.child("everywhere"),
             leader: world.child("leader"),
         }
@@ -205,12 +207,14 @@ impl Life {
     fn prepare(&self, controller: Controller) -> (Work, BoxFuture<'static, ()>) {
         let name = controller.name().to_owned();
         let world = self.rooms.of_group(controller.declaration.elected).child(&name);
+        let events = self.client(&name, &self.rooms.events);
+        let recorder = Recorder::start(events, &self.rooms.events, &name);
         let surroundings = Surroundings {
             cache: self.cache.clone(),
             client: self.client(&name, &world),
             kube: self.config.client.clone(),
             metrics: self.metrics.clone(),
-            recorder: Recorder::default(),
+            recorder,
             world,
             namespaces: self.config.namespaces.clone(),
             cut_off: self.cut_off.clone(),
@@ -303,6 +307,7 @@ impl Life {
             self.cut_off.cancel();
             futures::future::join(everywhere.ended(), leader.ended()).await;
         }
+        self.rooms.events.tasks().stop().await;
         self.rooms.caches.tasks().stop().await;
     }
 }
