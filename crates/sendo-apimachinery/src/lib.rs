@@ -7,6 +7,7 @@ pub mod field;
 mod go_text;
 mod group;
 pub mod intstr;
+pub mod jsonpath;
 pub mod meta;
 pub mod names;
 pub mod openapi;
@@ -20,6 +21,7 @@ pub mod status;
 
 pub use go_text::{go_float, go_json, go_quote, go_value};
 pub use group::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};
+pub use jsonpath::JsonPath;
 pub use meta::{Meta, MetaMut};
 pub use quantity::Quantity;
 pub use selector::{FieldSelector, LabelSelector};

@@ -1,73 +1,77 @@
 //! From the bytes of a body to an object.
 
-use sendo_apimachinery::{GroupVersion, Meta, MetaMut, Status};
+use sendo_apimachinery::decode::{Body, Format};
+use sendo_apimachinery::{GroupVersionKind, Meta, MetaMut, Status, protobuf};
 use serde_json::Value;
 
 use crate::call::Call;
 use crate::options::WriteOptions;
 
 /// Media types that bodies come in, in the order Kubernetes lists them.
-const MEDIA_TYPES: [&str; 3] = [
-    "application/json",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-];
+const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
 /// Reads the body as an object of the resource, with defaults.
-pub(crate) fn object(call: &Call<'_>, _options: &WriteOptions) -> Result<Value, Status> {
-    let mut object = match call.request.content_type().as_deref() {
-        Some("application/json") => parse(call)?,
-        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES)),
-    };
-    check_kind(call, &mut object)?;
+pub(crate) fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
+    let facts = &call.resource.facts;
+    let expected = GroupVersionKind::new(&facts.group, &facts.version, &facts.kind);
+    let mut object = body(call, &expected, options)?;
     (call.resource.rules.default)(&mut object);
     Ok(object)
 }
 
-fn parse(call: &Call<'_>) -> Result<Value, Status> {
-    let kind = &call.resource.facts.kind;
-    let unrecognised = |why: &dyn std::fmt::Display| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {why}"
-        ))
+/// Reads the body as an object of a built-in kind, which need not be the resource's.
+pub(crate) fn body(
+    call: &Call<'_>,
+    expected: &GroupVersionKind,
+    options: &WriteOptions,
+) -> Result<Value, Status> {
+    let bytes = &call.request.body;
+    let format = match call.request.content_type().as_deref() {
+        Some("application/json") => Format::Json,
+        Some("application/yaml") => Format::Yaml,
+        Some(protobuf::MEDIA_TYPE) => return from_protobuf(call, expected),
+        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES)),
     };
-    let object: Value =
-        serde_json::from_slice(&call.request.body).map_err(|error| unrecognised(&error))?;
-    match object {
-        Value::Object(_) => Ok(object),
-        Value::Null => Ok(Value::Object(Default::default())),
-        _ => Err(unrecognised(&"it is no JSON object")),
+    let body = Body {
+        bytes,
+        format,
+        validation: options.field_validation,
+    };
+    let found = body.built_in(expected, &call.server.types)?;
+    for warning in found.warnings {
+        call.request.warn(warning);
     }
+    Ok(of_kind(found.value, expected))
 }
 
-/// Takes kind and version of the path where the body names none, and refuses others.
-fn check_kind(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
-    let types = &call.resource.types;
-    let text = |member: &str| object[member].as_str().unwrap_or_default().to_owned();
-    let (kind, version) = (text("kind"), text("apiVersion"));
-    let same_kind = kind.is_empty() || kind == types.kind;
-    if !version.is_empty() && version != types.api_version {
-        let group = GroupVersion::parse(&version).map(|version| version.group);
-        if same_kind && group.as_deref() == Some(&call.resource.facts.group) {
-            return Err(Status::bad_request(format!(
-                "the API version in the data ({version}) does not match the expected API version ({})",
-                types.api_version
-            )));
-        }
-    } else if same_kind {
-        object["kind"] = types.kind.as_str().into();
-        object["apiVersion"] = types.api_version.as_str().into();
-        return Ok(());
+fn from_protobuf(call: &Call<'_>, expected: &GroupVersionKind) -> Result<Value, Status> {
+    let (envelope, object) =
+        protobuf::decode(&call.server.types, &call.request.body).map_err(|error| {
+            let kind = &expected.kind;
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {error}"
+            ))
+        })?;
+    let version = expected.group_version().to_string();
+    if envelope.kind != expected.kind {
+        return Err(Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}",
+            envelope.kind, envelope.api_version, expected.kind
+        )));
     }
-    let version = if version.is_empty() {
-        &types.api_version
-    } else {
-        &version
-    };
-    Err(Status::bad_request(format!(
-        "{kind} in version {version:?} cannot be handled as a {}: no conversion is known",
-        types.kind
-    )))
+    if envelope.api_version != version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({version})",
+            envelope.api_version
+        )));
+    }
+    Ok(object)
+}
+
+fn of_kind(mut object: Value, kind: &GroupVersionKind) -> Value {
+    object["kind"] = kind.kind.as_str().into();
+    object["apiVersion"] = kind.group_version().to_string().into();
+    object
 }
 
 /// An object of the request's version in the version that is stored.
@@ -80,6 +84,19 @@ pub(crate) fn to_storage(call: &Call<'_>, object: Value) -> Value {
         &object,
         &resource.types.api_version,
         &resource.stored.api_version,
+    )
+}
+
+/// A stored object in the version of the request.
+pub(crate) fn from_storage(call: &Call<'_>, object: &Value) -> Value {
+    let resource = call.resource;
+    if resource.is_stored_version() {
+        return object.clone();
+    }
+    (resource.rules.convert)(
+        object,
+        &resource.stored.api_version,
+        &resource.types.api_version,
     )
 }
 
@@ -119,19 +136,40 @@ pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> 
 }
 
 /// The `DeleteOptions` of a body; `None` if there is no body.
+///
+/// They are taken in any group and version, and unknown fields pass.
 pub(crate) fn delete_options(call: &Call<'_>) -> Result<Option<Value>, Status> {
-    if call.request.body.is_empty() {
+    let bytes = &call.request.body;
+    if bytes.is_empty() {
         return Ok(None);
     }
-    match call.request.content_type().as_deref() {
-        Some("application/json") => {}
+    let format = match call.request.content_type().as_deref() {
+        Some("application/json") => Format::Json,
+        Some("application/yaml") => Format::Yaml,
+        Some(protobuf::MEDIA_TYPE) => {
+            let decoded = protobuf::decode(&call.server.types, bytes);
+            let (_, options) = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
+            return check_options(options).map(Some);
+        }
         _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES)),
-    }
-    let body: Value = serde_json::from_slice(&call.request.body)
-        .map_err(|error| Status::bad_request(error.to_string()))?;
-    let named = |member: &str| body[member].as_str().filter(|text| !text.is_empty());
+    };
+    let bad =
+        |error: sendo_apimachinery::decode::DecodeError| Status::bad_request(error.to_string());
+    let untyped = sendo_apimachinery::decode::untyped(bytes, format).map_err(bad)?;
+    let options = check_options(untyped.value)?;
+    let schema = call
+        .server
+        .types
+        .kind("v1", "DeleteOptions")
+        .expect("a kind of every group");
+    let typed = sendo_apimachinery::decode::typed(options, schema).map_err(bad)?;
+    Ok(Some(typed.value))
+}
+
+fn check_options(options: Value) -> Result<Value, Status> {
+    let named = |member: &str| options[member].as_str().filter(|text| !text.is_empty());
     match (named("kind"), named("apiVersion")) {
-        (Some("DeleteOptions"), _) | (None, None) => Ok(Some(body)),
+        (Some("DeleteOptions"), _) | (None, None) => Ok(options),
         (kind, version) => Err(Status::bad_request(format!(
             "{} in version {:?} cannot be handled as DeleteOptions",
             kind.unwrap_or_default(),

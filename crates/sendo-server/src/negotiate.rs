@@ -188,43 +188,50 @@ fn clause(text: &str) -> Option<Clause<'_>> {
     Some(found)
 }
 
-/// Whether an `Accept` header asks for aggregated discovery.
+/// The form of a discovery document at the top.
 ///
-/// `None` if it asks for nothing that discovery can give.
+/// Aggregated discovery is preferred to the plain lists of the same media type,
+/// in whichever order they are accepted. `None` if the header asks for nothing
+/// that discovery can give.
 pub(crate) fn discovery(accept: Option<&str>) -> Option<Discovery> {
     let Some(accept) = accept.filter(|text| !text.is_empty()) else {
         return Some(Discovery::Legacy(Encoding::Json));
     };
-    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(clause).collect();
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    clauses.iter().find_map(|clause| {
-        let parameter = |name| {
-            clause
-                .parameters
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map_or("", |(_, value)| value)
-        };
-        let encoding = match (clause.kind, clause.subkind) {
-            ("*", "*") | ("application", "*" | "json") => Encoding::Json,
-            ("application", "yaml") => Encoding::Yaml,
-            _ => return None,
-        };
-        match (parameter("g"), parameter("v"), parameter("as")) {
-            ("", "", "") => Some(Discovery::Legacy(encoding)),
-            ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
-                (encoding == Encoding::Json).then_some(Discovery::Aggregated)
+    let found: Vec<Discovery> = accept
+        .split(',')
+        .filter_map(clause)
+        .filter_map(|clause| {
+            let encoding = match (clause.kind, clause.subkind) {
+                ("*", "*") | ("application", "*" | "json") => Encoding::Json,
+                ("application", "yaml") => Encoding::Yaml,
+                _ => return None,
+            };
+            let parameter = |name| {
+                let mut parameters = clause.parameters.iter();
+                parameters
+                    .find(|(key, _)| *key == name)
+                    .map_or("", |(_, value)| value)
+            };
+            match (parameter("g"), parameter("v"), parameter("as")) {
+                ("", "", "") => Some(Discovery::Legacy(encoding)),
+                ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
+                    Some(Discovery::Aggregated(encoding))
+                }
+                _ => None,
             }
-            _ => None,
-        }
-    })
+        })
+        .collect();
+    let aggregated = found
+        .iter()
+        .find(|form| matches!(form, Discovery::Aggregated(_)));
+    aggregated.or(found.first()).copied()
 }
 
 /// The forms of a discovery document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Discovery {
     /// One document with every group, version and resource.
-    Aggregated,
+    Aggregated(Encoding),
     /// The list of versions or groups.
     Legacy(Encoding),
 }
@@ -288,7 +295,10 @@ mod tests {
     fn aggregated_discovery_needs_its_parameters() {
         let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let old = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-        assert_eq!(discovery(Some(v2)), Some(Discovery::Aggregated));
+        assert_eq!(
+            discovery(Some(v2)),
+            Some(Discovery::Aggregated(Encoding::Json))
+        );
         assert_eq!(discovery(Some(old)), None);
         let fallback = format!("{old},application/json");
         assert_eq!(

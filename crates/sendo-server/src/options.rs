@@ -1,6 +1,7 @@
 //! The options of a request: what `ListOptions`, `CreateOptions`, `UpdateOptions`,
 //! `PatchOptions` and `DeleteOptions` hold, read from the query and checked.
 
+use sendo_apimachinery::decode::FieldValidation;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, Status, go_quote};
 
@@ -118,14 +119,6 @@ impl ListOptions {
     }
 }
 
-/// What is done about fields that the schema does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
-    Ignore,
-    Warn,
-    Strict,
-}
-
 /// The options of a create, update or patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
@@ -164,17 +157,12 @@ impl WriteOptions {
         let dry_run: Vec<String> = query.all("dryRun").map(str::to_owned).collect();
         check_dry_run(&dry_run, &mut errors);
         let validation = query.text("fieldValidation");
-        let field_validation = match validation {
-            "" | "Warn" => FieldValidation::Warn,
-            "Ignore" => FieldValidation::Ignore,
-            "Strict" => FieldValidation::Strict,
-            _ => {
-                let supported = ["", "Ignore", "Strict", "Warn"];
-                let path = Path::new("fieldValidation");
-                errors.push(Error::not_supported(&path, validation, &supported));
-                FieldValidation::Warn
-            }
-        };
+        let field_validation = FieldValidation::parse(validation).unwrap_or_else(|| {
+            let supported = ["", "Ignore", "Strict", "Warn"];
+            let path = Path::new("fieldValidation");
+            errors.push(Error::not_supported(&path, validation, &supported));
+            FieldValidation::Warn
+        });
         let kind = match write {
             Write::Create => "CreateOptions",
             Write::Update => "UpdateOptions",

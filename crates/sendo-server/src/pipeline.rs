@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::CONTENT_TYPE;
 use http::{Method, Response};
 use sendo_apimachinery::Status;
 use sendo_apimachinery::status::{Details, Reason};
@@ -19,10 +18,12 @@ use crate::call::Call;
 use crate::negotiate::{self, Refusal};
 use crate::path::{ResourcePath, Target};
 use crate::request::Request;
+use crate::roots;
 use crate::route::{self, Action, Dead};
 use crate::server::Server;
+use crate::subresource;
 use crate::user::User;
-use crate::verbs;
+use crate::verbs::{self, patch::PatchType};
 
 /// Answers a request; `caller` is who the connection belongs to, if that is known.
 ///
@@ -67,7 +68,7 @@ where
     request.read_body(body).await?;
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &path).await,
-        Target::Other => Ok(Answer::page_not_found()),
+        Target::Other => roots::answer(server, request),
     }
 }
 
@@ -95,20 +96,18 @@ async fn on_resource(
         Action::List if request.query.flag("watch") => verbs::watch::watch(&call).await,
         Action::List => verbs::list::list(&call).await,
         Action::Watch => verbs::watch::watch(&call).await,
+        Action::Create if resource.is_core("bindings") => {
+            subresource::bind_by_collection(&call).await
+        }
         Action::Create => verbs::create::create(&call).await,
         Action::Update => verbs::update::update(&call).await,
         Action::Delete => verbs::delete::delete(&call).await,
         Action::DeleteCollection => verbs::delete_collection::delete_collection(&call).await,
-        Action::Patch | Action::Subresource(_) => Err(Status::method_not_allowed()),
+        Action::Patch => verbs::patch::patch(&call, &verbs::update::main_strategy(&call)).await,
+        Action::Subresource(name) => subresource::answer(&call, &name).await,
     }
 }
 
-/// Media types a patch may come in.
-const PATCHES: [&str; 3] = [
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
 /// Media types that answers come in, as refusals list them.
 const WRITTEN: [&str; 3] = [
     "application/json",
@@ -118,21 +117,13 @@ const WRITTEN: [&str; 3] = [
 
 /// Agrees on the media types of body and answer.
 fn accept(request: &mut Request) -> Result<(), Status> {
-    if request.method == Method::PATCH {
-        let content_type = request
-            .header(CONTENT_TYPE)
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim();
-        if !PATCHES.contains(&content_type) {
-            let status = Status::new(
-                415,
-                Reason::UnsupportedMediaType,
-                "415: Unsupported Media Type",
-            );
-            return Err(status.with_details(Details::default()));
-        }
+    if request.method == Method::PATCH && PatchType::of(request).is_none() {
+        let status = Status::new(
+            415,
+            Reason::UnsupportedMediaType,
+            "415: Unsupported Media Type",
+        );
+        return Err(status.with_details(Details::default()));
     }
     request.form =
         negotiate::resource(request.accept().as_deref()).map_err(|refusal| match refusal {

@@ -1,6 +1,5 @@
 //! The resources that are served: built-in and custom ones, as data.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sendo_apimachinery::resources::{Resource as Facts, Resources, Scope};
@@ -84,13 +83,39 @@ impl Resource {
     }
 }
 
+/// A group of resources.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// The preferred version first.
+    versions: Vec<(String, Vec<Arc<Resource>>)>,
+}
+
+impl Group {
+    /// The versions, the preferred one first.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &str> {
+        self.versions.iter().map(|(version, _)| version.as_str())
+    }
+
+    /// The resources of a version, in the order in which discovery lists them.
+    pub(crate) fn resources(&self, version: &str) -> Option<&[Arc<Resource>]> {
+        let found = self.versions.iter().find(|(own, _)| own == version);
+        found.map(|(_, resources)| resources.as_slice())
+    }
+
+    /// Whether custom resource definitions brought it.
+    pub(crate) fn is_custom(&self) -> bool {
+        let mut resources = self.versions.iter().flat_map(|(_, resources)| resources);
+        resources.all(|resource| resource.typed_items)
+    }
+}
+
 /// Everything that is served at a moment. A request sees one catalog throughout.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
-    groups: BTreeMap<String, Versions>,
+    /// Built-in groups in their order, then those of custom resources by name.
+    groups: Vec<Group>,
 }
-
-type Versions = BTreeMap<String, BTreeMap<String, Arc<Resource>>>;
 
 impl Catalog {
     /// The built-in resources.
@@ -102,21 +127,41 @@ impl Catalog {
         catalog
     }
 
-    /// Adds a resource, or puts it in place of its earlier self.
+    /// Adds a resource behind those there are.
     pub(crate) fn insert(&mut self, resource: Resource) {
-        let facts = &resource.facts;
-        let versions = self.groups.entry(facts.group.clone()).or_default();
-        let resources = versions.entry(facts.version.clone()).or_default();
-        resources.insert(facts.plural.clone(), Arc::new(resource));
+        let (group, version) = (resource.facts.group.clone(), resource.facts.version.clone());
+        let at = self
+            .groups
+            .iter()
+            .position(|own| own.name == group)
+            .unwrap_or_else(|| {
+                self.groups.push(Group {
+                    name: group,
+                    versions: Vec::new(),
+                });
+                self.groups.len() - 1
+            });
+        let versions = &mut self.groups[at].versions;
+        let resource = Arc::new(resource);
+        match versions.iter_mut().find(|(own, _)| *own == version) {
+            Some((_, resources)) => resources.push(resource),
+            None => versions.push((version, vec![resource])),
+        }
     }
 
     /// A resource by group, version and plural name.
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.groups.get(group)?.get(version)?.get(plural)
+        let resources = self.group(group)?.resources(version)?;
+        resources.iter().find(|own| own.facts.plural == plural)
     }
 
-    /// Whether anything of a group is served.
-    pub(crate) fn has_group(&self, group: &str) -> bool {
-        self.groups.contains_key(group)
+    /// A group by name; the core group's is empty.
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|own| own.name == name)
+    }
+
+    /// All groups, in the order in which discovery lists them.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter()
     }
 }

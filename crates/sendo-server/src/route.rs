@@ -49,12 +49,16 @@ pub(crate) fn route(
     method: &Method,
     path: &ResourcePath,
 ) -> Result<(Arc<Resource>, Action), Dead> {
-    if !catalog.has_group(&path.group) {
-        return Err(Dead::Page(Answer::page_not_found()));
-    }
-    let resource = catalog
-        .find(&path.group, &path.version, &path.resource)
-        .ok_or_else(Status::no_such_resource)?;
+    let page = || Dead::Page(Answer::page_not_found());
+    let group = catalog.group(&path.group).ok_or_else(page)?;
+    let found = catalog.find(&path.group, &path.version, &path.resource);
+    let resource = found.ok_or_else(|| {
+        if group.is_custom() {
+            page()
+        } else {
+            Dead::End(Status::no_such_resource())
+        }
+    })?;
     let action = action(resource, method, path)?;
     Ok((Arc::clone(resource), action))
 }

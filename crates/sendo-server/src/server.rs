@@ -10,6 +10,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::Response;
 use sendo_apimachinery::Status;
+use sendo_apimachinery::schema::Types;
 use sendo_store::{KeyRange, Revision, Store};
 use sendo_world::World;
 use tower::Service;
@@ -85,6 +86,7 @@ impl ApiServer {
             store: options.store,
             world: options.world.child("api-server"),
             tokens: options.tokens,
+            types: Types::builtin(),
             catalog: RwLock::new(Arc::new(Catalog::builtin())),
         });
         bootstrap::namespaces(&server).await?;
@@ -102,6 +104,18 @@ impl ApiServer {
     /// A service that calls this server as its administrator, in this process.
     pub fn client_service(&self) -> Caller {
         self.as_user(User::admin())
+    }
+
+    /// A service for one connection, whose user TLS may have told.
+    pub(crate) fn on_connection(&self, user: Option<User>) -> Caller {
+        Caller {
+            server: Arc::clone(&self.server),
+            user,
+        }
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.server.world
     }
 
     /// Ends all watches, refuses new requests, and waits for the server's own tasks.
@@ -183,6 +197,8 @@ pub(crate) struct Server {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) world: World,
     pub(crate) tokens: Tokens,
+    /// The types of built-in kinds.
+    pub(crate) types: Types,
     catalog: RwLock<Arc<Catalog>>,
 }
 

@@ -1,12 +1,14 @@
 //! Objects as rows and columns, for people.
 
+use http::StatusCode;
 use jiff::Timestamp;
 use sendo_apimachinery::Status;
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::{Map, Value, json};
 
+use crate::answer::{self, Answer};
 use crate::call::Call;
-use crate::negotiate::MetaVersion;
+use crate::negotiate::{MetaVersion, View};
 use crate::printers;
 use crate::resource::Resource;
 use crate::view::{self, List, Stored};
@@ -132,4 +134,54 @@ pub(crate) fn row(
     let shown = serde_json::from_slice(&shown).expect("wire forms are JSON of ours");
     row.insert("object".to_owned(), shown);
     Value::Object(row)
+}
+
+/// A Table of a Scale, which has columns of its own.
+pub(crate) fn of_scale(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Status> {
+    let version = match call.request.form.view {
+        View::Table(version) => version,
+        _ => {
+            return Err(Status::not_acceptable_parameters(&[
+                "application/json",
+                "application/yaml",
+            ]));
+        }
+    };
+    let include = Include::of(call)?;
+    let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "format": "", "description": "", "priority": 0});
+    let columns = json!([
+        column("Name", "string"),
+        column("Desired", "integer"),
+        column("Available", "integer"),
+        column("Age", "string"),
+    ]);
+    let metadata = &scale["metadata"];
+    let created = metadata["creationTimestamp"]
+        .as_str()
+        .and_then(|text| text.parse::<Timestamp>().ok());
+    let age = created.map_or("<unknown>".to_owned(), |created| {
+        printers::human_duration(call.now().duration_since(created))
+    });
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let object = match include {
+        Include::None => Value::Null,
+        Include::Object => scale.clone(),
+        Include::Metadata => json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": version.api_version(),
+            "metadata": metadata,
+        }),
+    };
+    let row = json!({
+        "cells": [metadata["name"], number(&scale["spec"]["replicas"]), number(&scale["status"]["replicas"]), age],
+        "object": object,
+    });
+    let mut head = Map::new();
+    if let Some(at) = metadata.get("resourceVersion") {
+        head.insert("resourceVersion".to_owned(), at.clone());
+    }
+    Ok(Answer::Json(
+        code,
+        answer::to_bytes(&table(version, head, columns, vec![row])),
+    ))
 }

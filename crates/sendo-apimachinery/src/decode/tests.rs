@@ -1,8 +1,12 @@
+use std::sync::LazyLock;
+
 use serde_json::json;
 
 use super::*;
 use crate::schema::Types;
 use crate::{GroupVersionKind, Status};
+
+static TYPES: LazyLock<Types> = LazyLock::new(Types::builtin);
 
 fn expected(api_version: &str, kind: &str) -> GroupVersionKind {
     crate::GroupVersion::parse(api_version)
@@ -21,7 +25,7 @@ fn read(
         format,
         validation,
     }
-    .built_in(kind, &Types::builtin())
+    .built_in(kind, &TYPES)
 }
 
 fn json_of(api_version: &str, kind: &str, body: &str) -> Result<Object, Status> {
@@ -327,8 +331,7 @@ fn deep_nesting_is_skipped_where_unknown_and_refused_where_kept() {
 
 #[test]
 fn a_value_changed_in_the_server_is_typed_again() {
-    let types = Types::builtin();
-    let schema = types.kind("v1", "ConfigMap").unwrap();
+    let schema = TYPES.kind("v1", "ConfigMap").unwrap();
     let decoded = typed(
         json!({"data": {"k": "v"}, "nope": 1, "metadata": null}),
         schema,
@@ -346,6 +349,6 @@ proptest::proptest! {
     fn any_bytes_are_read_or_refused(body: Vec<u8>, yaml: bool) {
         let format = if yaml { Format::Yaml } else { Format::Json };
         let body = Body { bytes: &body, format, validation: FieldValidation::Warn };
-        let _ = body.built_in(&expected("v1", "Pod"), &Types::builtin());
+        let _ = body.built_in(&expected("v1", "Pod"), &TYPES);
     }
 }

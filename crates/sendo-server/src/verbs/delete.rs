@@ -70,7 +70,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    fn check(&self) -> Result<(), Status> {
+    pub(crate) fn check(&self) -> Result<(), Status> {
         let mut errors = Vec::new();
         let path = Path::new("propagationPolicy");
         if let Some(policy) = &self.propagation_policy {
@@ -91,7 +91,7 @@ impl DeleteOptions {
         options::refuse("DeleteOptions", errors)
     }
 
-    fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 }

@@ -5,5 +5,6 @@ pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod patch;
 pub(crate) mod update;
 pub(crate) mod watch;

@@ -25,6 +25,17 @@ pub(crate) async fn update(call: &Call<'_>) -> Result<Answer, Status> {
     replace(call, object, &main_strategy(call), &options).await
 }
 
+/// Puts a decoded object of the request's version in place of the stored one, which must be there.
+pub(crate) async fn replace_existing(
+    call: &Call<'_>,
+    object: Value,
+    strategy: &Update,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    let stored = put(call, object, strategy, options).await?;
+    view::object(call, StatusCode::OK, &stored)
+}
+
 /// Puts a decoded object of the request's version in place of the stored one, or creates it where the kind allows that.
 pub(crate) async fn replace(
     call: &Call<'_>,
@@ -32,24 +43,7 @@ pub(crate) async fn replace(
     strategy: &Update,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    let mut new = decode::to_storage(call, object.clone());
-    decode::place(call, &mut new)?;
-    let uid = Meta::of(&new).uid().to_owned();
-    let changed = change(call, strategy, options, |old| {
-        let found = Meta::of(old).uid();
-        if !uid.is_empty() && uid != found {
-            let why = format_args!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
-            );
-            return Err(Status::conflict(
-                &call.resource.group_resource(),
-                call.name(),
-                why,
-            ));
-        }
-        Ok(new.clone())
-    })
-    .await;
+    let changed = put(call, object.clone(), strategy, options).await;
     match changed {
         Err(status)
             if status.code == 404
@@ -63,6 +57,32 @@ pub(crate) async fn replace(
         }
         other => view::object(call, StatusCode::OK, &other?),
     }
+}
+
+async fn put(
+    call: &Call<'_>,
+    object: Value,
+    strategy: &Update,
+    options: &WriteOptions,
+) -> Result<Stored, Status> {
+    let mut new = decode::to_storage(call, object);
+    decode::place(call, &mut new)?;
+    let uid = Meta::of(&new).uid().to_owned();
+    change(call, strategy, options, |old| {
+        let found = Meta::of(old).uid();
+        if !uid.is_empty() && uid != found {
+            let why = format_args!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+            );
+            return Err(Status::conflict(
+                &call.resource.group_resource(),
+                call.name(),
+                why,
+            ));
+        }
+        Ok(new.clone())
+    })
+    .await
 }
 
 async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
