@@ -13,7 +13,9 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<()> {
             path.display()
         )
     };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder).with_context(fix)?;
     }

@@ -87,7 +87,9 @@ impl Up {
             screen.ready(&component.name, &component.about, began.elapsed());
         })
         .await?;
-        let config = cluster.kubeconfig().context("a cluster that listens has a kubeconfig")?;
+        let config = cluster
+            .kubeconfig()
+            .context("a cluster that listens has a kubeconfig")?;
         let written = kubeconfig::write(&self.kubeconfig, &config);
         let outcome = match written {
             Ok(()) => self.stay(&screen, &cluster, &world).await,
@@ -155,7 +157,10 @@ impl Up {
 
 fn absolute(path: &std::path::Path) -> String {
     let absolute = std::path::absolute(path);
-    absolute.unwrap_or_else(|_| path.to_owned()).display().to_string()
+    absolute
+        .unwrap_or_else(|_| path.to_owned())
+        .display()
+        .to_string()
 }
 
 /// Returns after Ctrl-C or SIGTERM.

@@ -55,7 +55,11 @@ impl FromStr for Controllers {
     fn from_str(text: &str) -> Result<Self, UnknownController> {
         let mut chosen = BTreeSet::new();
         let mut left_out = BTreeSet::new();
-        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        for word in text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
             let (set, name) = match word.strip_prefix('-') {
                 Some(name) => (&mut left_out, name),
                 None => (&mut chosen, word),
@@ -90,7 +94,13 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
-        let error = "replicasets".parse::<Controllers>().unwrap_err().to_string();
-        assert!(error.contains("`replicasets`") && error.contains("replicaset-controller"), "{error}");
+        let error = "replicasets"
+            .parse::<Controllers>()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`replicasets`") && error.contains("replicaset-controller"),
+            "{error}"
+        );
     }
 }

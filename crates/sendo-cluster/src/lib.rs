@@ -19,10 +19,11 @@ mod controllers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
-use sendo_server::{ApiServer, Options, User};
+use sendo_server::{ApiServer, Authority, CertificateError, Options, ServeError, Serving, User};
 use sendo_store::{Memory, MemoryOptions, Store};
 use sendo_workloads::Settings;
 use sendo_world::World;
@@ -58,12 +59,21 @@ impl Default for ClusterOptions {
     }
 }
 
+/// How long a part may take to become ready.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The API server did not start.
     #[error(transparent)]
     Server(#[from] sendo_server::StartError),
+    /// The API server cannot be served where it should be.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The cluster's certificates could not be made.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// A part of the cluster did not start.
     #[error("{part} did not start: {cause}")]
     Part {
@@ -90,6 +100,7 @@ pub struct Cluster {
     world: World,
     server: ApiServer,
     store: Arc<dyn Store>,
+    serving: Option<Serving>,
     /// In the order they were started.
     parts: Vec<Running>,
 }
@@ -135,11 +146,23 @@ impl Cluster {
             None => Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default())),
         };
         let server = ApiServer::start(Options::new(store.clone(), world.clone())).await?;
-        let root_ca = String::new();
+        let mut root_ca = String::new();
+        let mut serving = None;
+        if let Some(address) = options.listen {
+            let authority = Authority::new(world.clock().wall())?;
+            root_ca = authority.pem();
+            let listening = server.serve(address, authority).await?;
+            tell(&Component {
+                name: "API server".to_owned(),
+                about: format!("https://{}", listening.address()),
+            });
+            serving = Some(listening);
+        }
         let mut cluster = Cluster {
             world: world.clone(),
             server,
             store,
+            serving,
             parts: Vec::new(),
         };
 
@@ -182,10 +205,17 @@ impl Cluster {
         let part = manager.name().to_owned();
         let client = kube::Client::new(self.server.as_user(user), "default");
         let config = Config::new(client, self.world.clone());
-        let running = manager
-            .start(config)
-            .map_err(|cause| StartError::Part { part, cause })?;
-        running.ready().await;
+        let failed = |cause| StartError::Part {
+            part: part.clone(),
+            cause,
+        };
+        let running = manager.start(config).map_err(failed)?;
+        let clock = self.world.clock();
+        if clock.timeout(PATIENCE, running.ready()).await.is_none() {
+            let waits: Vec<_> = running.waits_for();
+            let cause = format!("still waiting after {PATIENCE:?} for {}", waits.join(", "));
+            return Err(failed(sendo::Error::message(cause)));
+        }
         self.parts.push(running);
         Ok(())
     }
@@ -212,7 +242,7 @@ impl Cluster {
 
     /// The kubeconfig of the administrator; `None` if the server does not listen.
     pub fn kubeconfig(&self) -> Option<String> {
-        None
+        self.serving.as_ref().map(Serving::kubeconfig)
     }
 
     /// Stops in order: nodes, scheduler and controllers, which write; then the server.

@@ -56,10 +56,7 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-fn expand(
-    arguments: &Arguments,
-    function: &ItemFn,
-) -> syn::Result<proc_macro2::TokenStream> {
+fn expand(arguments: &Arguments, function: &ItemFn) -> syn::Result<proc_macro2::TokenStream> {
     let signature = &function.sig;
     if signature.asyncness.is_none() || signature.inputs.len() != 1 {
         return Err(syn::Error::new(

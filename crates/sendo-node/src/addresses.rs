@@ -85,6 +85,9 @@ mod tests {
         }
         assert_eq!(addresses.of(&"late".into()), None);
         addresses.release(&"7".into());
-        assert_eq!(addresses.of(&"late".into()), Some(Ipv4Addr::new(10, 244, 0, 9)));
+        assert_eq!(
+            addresses.of(&"late".into()),
+            Some(Ipv4Addr::new(10, 244, 0, 9))
+        );
     }
 }

@@ -50,10 +50,16 @@ async fn report_node(options: &NodeOptions, cx: &RunContext) -> Result<(), Error
         None => cx.client().create(&object(node_json(options))).await?,
     };
     let reported: NodeStatus = object(node_status(options, &node, cx.now()));
-    cx.client().status(&node, |status| *status = reported).await?;
+    cx.client()
+        .status(&node, |status| *status = reported)
+        .await?;
     // A node that reports is no longer tainted as one that does not.
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
-    let kept: Vec<_> = taints.iter().flatten().filter(|t| t.key != "node.kubernetes.io/not-ready").collect();
+    let kept: Vec<_> = taints
+        .iter()
+        .flatten()
+        .filter(|t| t.key != "node.kubernetes.io/not-ready")
+        .collect();
     if kept.len() < taints.iter().flatten().count() {
         let patch = sendo::client::Patch::Merge(json!({"spec": {"taints": kept}}));
         cx.client().patch(&node, patch).await?;
@@ -106,8 +112,12 @@ fn node_json(options: &NodeOptions) -> Value {
 }
 
 fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
-    let capacity = json!({"cpu": options.cpu, "memory": options.memory, "pods": options.pods.to_string()});
-    let before = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let capacity =
+        json!({"cpu": options.cpu, "memory": options.memory, "pods": options.pods.to_string()});
+    let before = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
     let condition = |type_: &str, status: &str, reason: &str, message: &str| {
         let same = before
             .into_iter()

@@ -14,8 +14,9 @@ use sendo::{
 };
 
 use crate::addresses::{self, PodAddresses};
+use crate::simulation::{self, History};
 use crate::status::{self, Place};
-use crate::{NodeOptions, Pace, simulation};
+use crate::{NodeOptions, Pace};
 
 /// The controller of the pods that are bound to this node, and of no others.
 pub(crate) fn controller(options: &NodeOptions, pace: Pace) -> Controller {
@@ -23,7 +24,7 @@ pub(crate) fn controller(options: &NodeOptions, pace: Pace) -> Controller {
         number: options.number,
         pace,
         memory: Mutex::new(Memory {
-            taken_up: BTreeMap::new(),
+            histories: BTreeMap::new(),
             addresses: PodAddresses::new(options.number),
         }),
     });
@@ -52,7 +53,8 @@ struct Agent {
 }
 
 struct Memory {
-    taken_up: BTreeMap<Uid, Timestamp>,
+    /// More exact than what the API keeps, which is whole seconds.
+    histories: BTreeMap<Uid, History>,
     addresses: PodAddresses,
 }
 
@@ -66,7 +68,7 @@ impl Reconcile<Pod> for Shared {
         }
         let now = cx.now();
         let (place, is_new) = self.0.place(&pod, now);
-        let snapshot = simulation::at(&pod, place.taken_up, self.0.pace, now);
+        let snapshot = simulation::at(&pod, place.history, self.0.pace, now);
         let status = status::of(&pod, &snapshot, place, now);
         if is_new && !pod.is_being_deleted() {
             tell_of_start(&pod, &cx);
@@ -92,9 +94,22 @@ fn until(moment: Timestamp, now: Timestamp) -> Duration {
 
 fn tell_of_start(pod: &Pod, cx: &Context) {
     let spec = pod.spec.clone().unwrap_or_default();
-    for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
-        cx.event(Normal, "Created", format!("Container created: {}", container.name));
-        cx.event(Normal, "Started", format!("Container started: {}", container.name));
+    for container in spec
+        .init_containers
+        .iter()
+        .flatten()
+        .chain(&spec.containers)
+    {
+        cx.event(
+            Normal,
+            "Created",
+            format!("Container created: {}", container.name),
+        );
+        cx.event(
+            Normal,
+            "Started",
+            format!("Container started: {}", container.name),
+        );
     }
 }
 
@@ -108,13 +123,27 @@ impl Agent {
         let uid = pod.uid();
         let mut memory = self.memory();
         // What an earlier life of this agent reported still holds.
-        let reported = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref());
+        let reported = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.pod_ip.as_deref());
         if let Some(address) = reported.and_then(|ip| ip.parse().ok()) {
             memory.addresses.keep(&uid, address);
         }
-        let remembered = memory.taken_up.get(&uid).copied();
-        let since = remembered.or_else(|| simulation::taken_up(pod));
-        let taken_up = *memory.taken_up.entry(uid.clone()).or_insert(since.unwrap_or(now));
+        let remembered = memory.histories.get(&uid).copied();
+        let reported = simulation::taken_up(pod).map(|taken_up| History {
+            taken_up,
+            asked_to_end: simulation::asked_to_end(pod),
+        });
+        let is_new = remembered.or(reported).is_none();
+        let mut history = remembered.or(reported).unwrap_or(History {
+            taken_up: now,
+            asked_to_end: None,
+        });
+        if pod.is_being_deleted() {
+            history.asked_to_end.get_or_insert(now);
+        }
+        memory.histories.insert(uid.clone(), history);
         let host = addresses::host(self.number);
         let shares_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
         let address = match shares_host {
@@ -124,14 +153,14 @@ impl Agent {
         let place = Place {
             host,
             pod: address,
-            taken_up,
+            history,
         };
-        (place, since.is_none())
+        (place, is_new)
     }
 
     fn forget(&self, pod: &Uid) {
         let mut memory = self.memory();
-        memory.taken_up.remove(pod);
+        memory.histories.remove(pod);
         memory.addresses.release(pod);
     }
 }

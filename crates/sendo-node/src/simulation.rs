@@ -51,7 +51,12 @@ pub struct Snapshot {
 impl Snapshot {
     /// All init containers are done.
     pub fn initialized(&self) -> bool {
-        self.init.iter().all(|state| matches!(state, ContainerState::Ended { code: 0, .. } | ContainerState::Running { .. }))
+        self.init.iter().all(|state| {
+            matches!(
+                state,
+                ContainerState::Ended { code: 0, .. } | ContainerState::Running { .. }
+            )
+        })
     }
 
     /// All containers run.
@@ -67,10 +72,19 @@ impl Snapshot {
     }
 }
 
-/// The state at `now` of a pod that the node took up at `taken_up`.
-pub fn at(pod: &Pod, taken_up: Timestamp, pace: Pace, now: Timestamp) -> Snapshot {
+/// What has happened to a pod on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// When the node took it up.
+    pub taken_up: Timestamp,
+    /// When it was asked to end, if it was.
+    pub asked_to_end: Option<Timestamp>,
+}
+
+/// The state at `now` of a pod with that history.
+pub fn at(pod: &Pod, history: History, pace: Pace, now: Timestamp) -> Snapshot {
     let spec = pod.spec.clone().unwrap_or_default();
-    let stop = asked_to_end(pod);
+    let stop = history.asked_to_end;
     let mut line = Line {
         pace,
         stop,
@@ -78,14 +92,18 @@ pub fn at(pod: &Pod, taken_up: Timestamp, pace: Pace, now: Timestamp) -> Snapsho
         now,
         next: None,
     };
-    let mut clear = taken_up;
+    let mut clear = history.taken_up;
     let mut init = Vec::new();
     for container in spec.init_containers.iter().flatten() {
         let (state, after) = line.init(container, clear);
         init.push(state);
         clear = after;
     }
-    let main = spec.containers.iter().map(|_| line.main(clear, taken_up)).collect();
+    let main = spec
+        .containers
+        .iter()
+        .map(|_| line.main(clear, history.taken_up))
+        .collect();
     Snapshot {
         init,
         main,
@@ -93,8 +111,8 @@ pub fn at(pod: &Pod, taken_up: Timestamp, pace: Pace, now: Timestamp) -> Snapsho
     }
 }
 
-/// When the pod was asked to end: its deletion time lies a grace period after that.
-fn asked_to_end(pod: &Pod) -> Option<Timestamp> {
+/// When the pod was asked to end, to the second: its deletion time lies a grace period after that.
+pub(crate) fn asked_to_end(pod: &Pod) -> Option<Timestamp> {
     let due = pod.metadata.deletion_timestamp.as_ref()?.0;
     Some(due - grace(pod))
 }
@@ -120,7 +138,7 @@ impl Line {
             return true;
         }
         // What is asked to end starts nothing more.
-        if self.stop.is_none_or(|stop| moment < stop) {
+        if self.stop.is_none_or(|stop| moment <= stop) {
             self.next = Some(self.next.map_or(moment, |next| next.min(moment)));
         }
         false
@@ -128,7 +146,7 @@ impl Line {
 
     /// Whether something that would start at `start` never does.
     fn never_starts(&self, start: Timestamp) -> bool {
-        self.stop.is_some_and(|stop| start >= stop)
+        self.stop.is_some_and(|stop| start > stop)
     }
 
     /// An init container whose turn comes at `clear`, and when the next one's turn comes.
@@ -195,7 +213,10 @@ pub(crate) fn taken_up(pod: &Pod) -> Option<Timestamp> {
 
 /// Whether a pod has nothing left to run: it is finished by its own account.
 pub(crate) fn is_finished(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed")) && !pod.is_being_deleted()
 }
 
@@ -223,7 +244,11 @@ mod tests {
     }
 
     fn after(pod: &Pod, seconds: u64) -> Snapshot {
-        at(pod, start(), PACE, start() + Duration::from_secs(seconds))
+        let history = History {
+            taken_up: start(),
+            asked_to_end: asked_to_end(pod),
+        };
+        at(pod, history, PACE, start() + Duration::from_secs(seconds))
     }
 
     #[test]
@@ -233,11 +258,19 @@ mod tests {
         let early = after(&pod, 5);
         assert!(matches!(early.init[0], ContainerState::Running { .. }));
         assert!(matches!(early.init[1], ContainerState::Waiting { .. }));
-        assert!(matches!(early.main[0], ContainerState::Waiting { reason: "PodInitializing" }));
+        assert!(matches!(
+            early.main[0],
+            ContainerState::Waiting {
+                reason: "PodInitializing"
+            }
+        ));
         assert_eq!(early.next, Some(start() + Duration::from_secs(11)));
 
         let later = after(&pod, 15);
-        assert!(matches!(later.init[0], ContainerState::Ended { code: 0, .. }));
+        assert!(matches!(
+            later.init[0],
+            ContainerState::Ended { code: 0, .. }
+        ));
         assert!(matches!(later.init[1], ContainerState::Running { .. }));
 
         let last = after(&pod, 23);
@@ -247,7 +280,10 @@ mod tests {
 
     #[test]
     fn a_sidecar_does_not_hold_up_the_containers() {
-        let pod = pod(&[json!({"name": "proxy", "restartPolicy": "Always"})], json!({}));
+        let pod = pod(
+            &[json!({"name": "proxy", "restartPolicy": "Always"})],
+            json!({}),
+        );
         let settled = after(&pod, 2);
         assert!(settled.initialized() && settled.running());
         assert!(matches!(settled.init[0], ContainerState::Running { .. }));
@@ -265,7 +301,10 @@ mod tests {
         assert_eq!(asked.next, Some(start() + Duration::from_secs(62)));
         let gone = after(&pod, 62);
         assert!(gone.ended());
-        assert!(matches!(gone.main[0], ContainerState::Ended { code: 143, .. }));
+        assert!(matches!(
+            gone.main[0],
+            ContainerState::Ended { code: 143, .. }
+        ));
     }
 
     #[test]

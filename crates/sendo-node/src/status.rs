@@ -9,14 +9,14 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::{ObjectExt, Timestamp};
 
-use crate::simulation::{ContainerState, Snapshot};
+use crate::simulation::{ContainerState, History, Snapshot};
 
 /// Where a pod is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) host: Ipv4Addr,
     pub(crate) pod: Option<Ipv4Addr>,
-    pub(crate) taken_up: Timestamp,
+    pub(crate) history: History,
 }
 
 /// The status of `pod` with its containers as in `snapshot`; what does not change keeps its time.
@@ -33,7 +33,8 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
         told: Vec::new(),
     };
     let unready = not_ready(&spec.containers, &snapshot.main);
-    let uninitialized = not_initialized(&spec.init_containers.clone().unwrap_or_default(), snapshot);
+    let uninitialized =
+        not_initialized(&spec.init_containers.clone().unwrap_or_default(), snapshot);
     conditions.tell("PodReadyToStartContainers", true, None);
     conditions.tell("Initialized", snapshot.initialized(), uninitialized);
     conditions.tell("Ready", ready, unready.clone());
@@ -54,7 +55,7 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
         }]),
         pod_ip: ip.clone(),
         pod_ips: ip.map(|ip| vec![PodIP { ip }]),
-        start_time: Some(Time(place.taken_up)),
+        start_time: Some(Time(place.history.taken_up)),
         init_container_statuses: spec
             .init_containers
             .as_ref()
@@ -67,7 +68,8 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
 
 fn phase(before: &PodStatus, snapshot: &Snapshot) -> &'static str {
     let ended = |state: &ContainerState| matches!(state, ContainerState::Ended { .. });
-    let failed = |state: &ContainerState| matches!(state, ContainerState::Ended { code, .. } if *code != 0);
+    let failed =
+        |state: &ContainerState| matches!(state, ContainerState::Ended { code, .. } if *code != 0);
     if snapshot.main.iter().all(ended) {
         return match snapshot.main.iter().any(failed) {
             true => "Failed",
@@ -142,7 +144,10 @@ impl Conditions {
     /// What others tell of the pod, such as `PodScheduled`, stays.
     fn keep_others(&mut self) {
         let ours: Vec<String> = self.told.iter().map(|c| c.type_.clone()).collect();
-        let others = self.before.drain(..).filter(|old| !ours.contains(&old.type_));
+        let others = self
+            .before
+            .drain(..)
+            .filter(|old| !ours.contains(&old.type_));
         self.told.extend(others);
     }
 }
@@ -195,7 +200,11 @@ fn container_status(pod: &Pod, container: &Container, state: &ContainerState) ->
     let exists = state.waiting.is_none();
     ContainerStatus {
         name: container.name.clone(),
-        image_id: if exists { format!("simulated://{image}") } else { String::new() },
+        image_id: if exists {
+            format!("simulated://{image}")
+        } else {
+            String::new()
+        },
         image,
         container_id: exists.then_some(id),
         ready,

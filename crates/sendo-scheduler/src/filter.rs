@@ -46,14 +46,23 @@ fn is_schedulable(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
 }
 
 fn tolerates_taints(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
-    let taints = room.node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let mut hard = taints.filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    let refused = hard.find(|taint| !tolerations(pod).any(|toleration| tolerates(toleration, taint)));
+    let taints = room
+        .node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten());
+    let mut hard =
+        taints.filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
+    let refused =
+        hard.find(|taint| !tolerations(pod).any(|toleration| tolerates(toleration, taint)));
     match refused {
         None => Ok(()),
         Some(taint) => {
             let value = taint.value.as_deref().unwrap_or_default();
-            Err(vec![format!("node(s) had untolerated taint {{{}: {value}}}", taint.key)])
+            Err(vec![format!(
+                "node(s) had untolerated taint {{{}: {value}}}",
+                taint.key
+            )])
         }
     }
 }
@@ -76,14 +85,24 @@ fn wants_node(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     let matches_selector = selected
         .into_iter()
         .all(|(name, value)| room.node.label(name) == Some(value));
-    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required =
-        affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-    let matches_affinity =
-        required.is_none_or(|r| r.node_selector_terms.iter().any(|term| term_matches(term, room)));
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|a| {
+        a.required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    let matches_affinity = required.is_none_or(|r| {
+        r.node_selector_terms
+            .iter()
+            .any(|term| term_matches(term, room))
+    });
     match matches_selector && matches_affinity {
         true => Ok(()),
-        false => Err(vec!["node(s) didn't match Pod's node affinity/selector".to_owned()]),
+        false => Err(vec![
+            "node(s) didn't match Pod's node affinity/selector".to_owned(),
+        ]),
     }
 }
 
@@ -111,8 +130,12 @@ fn requirement_holds(requirement: &NodeSelectorRequirement, value: Option<&str>)
         "NotIn" => !listed,
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        "Gt" => number().zip(bound()).is_some_and(|(number, bound)| number > bound),
-        "Lt" => number().zip(bound()).is_some_and(|(number, bound)| number < bound),
+        "Gt" => number()
+            .zip(bound())
+            .is_some_and(|(number, bound)| number > bound),
+        "Lt" => number()
+            .zip(bound())
+            .is_some_and(|(number, bound)| number < bound),
         _ => false,
     }
 }
@@ -138,7 +161,9 @@ fn has_free_ports(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
         others.any(|other| clash(wanted, other))
     };
     match host_ports(pod).any(taken) {
-        true => Err(vec!["node(s) didn't have free ports for the requested pod ports".to_owned()]),
+        true => Err(vec![
+            "node(s) didn't have free ports for the requested pod ports".to_owned(),
+        ]),
         false => Ok(()),
     }
 }
@@ -155,5 +180,9 @@ fn has_room(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     if asks.memory > 0 && asks.memory > room.has.memory - room.taken.memory {
         refusals.push("Insufficient memory".to_owned());
     }
-    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+    if refusals.is_empty() {
+        Ok(())
+    } else {
+        Err(refusals)
+    }
 }

@@ -33,7 +33,8 @@ pub const NAME: &str = "default-scheduler";
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// Pods by the node they are bound to.
-static ON_NODE: Index<Pod, String> = Index::new("pods-by-node", |pod| node_of(pod).map(str::to_owned));
+static ON_NODE: Index<Pod, String> =
+    Index::new("pods-by-node", |pod| node_of(pod).map(str::to_owned));
 
 /// Pods that wait for a node.
 static WAITING: Index<Pod, bool> = Index::new("waiting-pods", |pod| waits(pod).then_some(true));
@@ -77,7 +78,10 @@ fn waits(pod: &Pod) -> bool {
 
 /// A finished pod takes no room.
 fn is_finished(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
@@ -160,7 +164,9 @@ impl Scheduler {
         let room = |node: Arc<Node>| {
             let bound = cx.list::<Pod>().by(&ON_NODE, node.name().to_owned());
             let mut pods: Vec<_> = bound.iter().filter(|pod| !is_finished(pod)).collect();
-            let coming = assumed.values().filter(|assumed| assumed.node == node.name());
+            let coming = assumed
+                .values()
+                .filter(|assumed| assumed.node == node.name());
             pods.extend(coming.map(|assumed| assumed.pod.clone()));
             Room::new(node, pods)
         };
@@ -182,7 +188,7 @@ async fn bind(pod: &Pod, node: &str, cx: &Context) -> Result<()> {
             ..ObjectReference::default()
         },
     };
-    let subresource = cx.client().subresource(pod, "binding");
+    let subresource = cx.client().subresource(pod, "binding")?;
     subresource.create::<Value>(&binding).await?;
     Ok(())
 }

@@ -35,10 +35,13 @@ impl Room {
     pub fn new(node: Arc<Node>, pods: Vec<Arc<Pod>>) -> Self {
         let status = node.status.as_ref();
         let allocatable = status.and_then(|status| status.allocatable.as_ref());
-        let taken = pods.iter().map(|pod| requested(pod)).fold(Amount::default(), |sum, one| Amount {
-            milli_cpu: sum.milli_cpu + one.milli_cpu,
-            memory: sum.memory + one.memory,
-        });
+        let taken = pods
+            .iter()
+            .map(|pod| requested(pod))
+            .fold(Amount::default(), |sum, one| Amount {
+                milli_cpu: sum.milli_cpu + one.milli_cpu,
+                memory: sum.memory + one.memory,
+            });
         Room {
             has: amount(allocatable),
             most_pods: whole(allocatable, "pods"),

@@ -21,15 +21,20 @@ pub const SCORERS: &[Scorer] = &[
 
 /// The weighted sum over all scorers.
 pub fn score(pod: &Pod, room: &Room) -> i64 {
-    SCORERS.iter().map(|(_, weight, scorer)| weight * scorer(pod, room)).sum()
+    SCORERS
+        .iter()
+        .map(|(_, weight, scorer)| weight * scorer(pod, room))
+        .sum()
 }
 
 /// The share of the pod's preferences, by weight, that the node meets.
 fn preferred(pod: &Pod, room: &Room) -> i64 {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
-    let preferences =
-        affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let preferences = affinity.and_then(|a| {
+        a.preferred_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
     let weigh = |met_only: bool| -> i64 {
         let terms = preferences.into_iter().flatten();
         let counted = terms.filter(|term| !met_only || term_matches(&term.preference, room));
@@ -47,11 +52,23 @@ fn taken_with(pod: &Pod, room: &Room) -> Amount {
     let nonzero = |pod: &Pod| {
         let asks = requested(pod);
         Amount {
-            milli_cpu: if asks.milli_cpu == 0 { 100 } else { asks.milli_cpu },
-            memory: if asks.memory == 0 { 200 << 20 } else { asks.memory },
+            milli_cpu: if asks.milli_cpu == 0 {
+                100
+            } else {
+                asks.milli_cpu
+            },
+            memory: if asks.memory == 0 {
+                200 << 20
+            } else {
+                asks.memory
+            },
         }
     };
-    let all = room.pods.iter().map(|pod| nonzero(pod)).chain([nonzero(pod)]);
+    let all = room
+        .pods
+        .iter()
+        .map(|pod| nonzero(pod))
+        .chain([nonzero(pod)]);
     all.fold(Amount::default(), |sum, one| Amount {
         milli_cpu: sum.milli_cpu + one.milli_cpu,
         memory: sum.memory + one.memory,

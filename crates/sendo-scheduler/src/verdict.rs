@@ -66,7 +66,10 @@ impl std::fmt::Display for NoNode {
 
 /// Says in the pod's status and in an event that it found no node; says it once.
 pub(crate) async fn tell(pod: &Pod, message: &str, cx: &Context) -> Result<()> {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
     let known = conditions.find(|condition| condition.type_ == "PodScheduled");
     if known.is_some_and(|known| known.message.as_deref() == Some(message)) {
         return Ok(());

@@ -104,7 +104,9 @@ impl TestCluster {
         self.until(&format!("{name} is served"), |now| {
             let definition = now.get::<CustomResourceDefinition>(name.as_str());
             let status = definition.and_then(|definition| definition.status);
-            let mut conditions = status.into_iter().flat_map(|s| s.conditions.into_iter().flatten());
+            let mut conditions = status
+                .into_iter()
+                .flat_map(|s| s.conditions.into_iter().flatten());
             conditions.any(|c| c.type_ == "Established" && c.status == "True")
         })
         .await;
@@ -117,7 +119,10 @@ impl TestCluster {
 
     /// Changes an object by a merge patch.
     pub async fn patch<K: Typed>(&self, object: &K, change: Value) -> K {
-        told("patch", self.inner.client.patch(object, Patch::Merge(change)).await)
+        told(
+            "patch",
+            self.inner.client.patch(object, Patch::Merge(change)).await,
+        )
     }
 
     /// Deletes an object, as `kubectl delete` would.
@@ -144,13 +149,16 @@ impl TestCluster {
         let waiting = async {
             let mut seen = Revision(0);
             while !holds(&self.inner.view) {
-                seen = self.changed_after(seen.max(self.inner.store.revision())).await;
+                seen = self
+                    .changed_after(seen.max(self.inner.store.revision()))
+                    .await;
             }
         };
         let clock = self.inner.world.clock();
         if clock.timeout(PATIENCE, waiting).await.is_none() {
             let changes = self.changes();
-            let last: Vec<&str> = changes.lines().rev().take(10).collect();
+            let brief = |line: &str| line.chars().take(300).collect::<String>();
+            let last: Vec<_> = changes.lines().rev().take(10).map(brief).collect();
             panic!(
                 "{what}: did not come true within {PATIENCE:?} of virtual time; the last changes, newest first:\n{}",
                 last.join("\n")
@@ -173,7 +181,10 @@ impl TestCluster {
         self.pass(duration).await;
         let changes = self.changes();
         let heartbeat = |line: &&str| line.contains("/leases/") || line.contains("/nodes/");
-        let written: Vec<&str> = changes[before..].lines().filter(|l| !heartbeat(l)).collect();
+        let written: Vec<&str> = changes[before..]
+            .lines()
+            .filter(|l| !heartbeat(l))
+            .collect();
         assert!(
             written.is_empty(),
             "not quiet for {duration:?}: {} writes\n{}",
@@ -249,9 +260,18 @@ fn write_down(world: &World, store: &Arc<dyn Store>, changes: Arc<Mutex<String>>
             };
             let mut changes = lock(&changes);
             for change in batch.changes.iter() {
-                let value = change.now.as_ref().map(|entry| String::from_utf8_lossy(&entry.value));
+                let value = change
+                    .now
+                    .as_ref()
+                    .map(|entry| String::from_utf8_lossy(&entry.value));
                 let value = value.as_deref().unwrap_or("(deleted)");
-                let _ = writeln!(changes, "{} {} {} {value}", clock.wall(), batch.revision, change.key);
+                let _ = writeln!(
+                    changes,
+                    "{} {} {} {value}",
+                    clock.wall(),
+                    batch.revision,
+                    change.key
+                );
             }
         }
     };

@@ -7,16 +7,35 @@ use crate::TestCluster;
 
 /// Runs `test` on a fresh cluster whose every random choice follows from `seed`.
 ///
-/// A panic of the test is passed on after the seed has been named.
+/// A panic of the test is passed on after the seed has been named. With
+/// `RUST_LOG` set, what the cluster and the programs on it log is shown.
 pub fn run_with_seed<F>(seed: u64, test: impl FnOnce(TestCluster) -> F)
 where
     F: Future<Output = ()>,
 {
-    let outcome = catch_unwind(AssertUnwindSafe(|| block_on_paused(on_cluster(seed, test))));
+    let logged = || {
+        let _logs = show_logs();
+        block_on_paused(on_cluster(seed, test));
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(logged));
     if let Err(panic) = outcome {
-        eprintln!("the test failed with seed {seed}: run it alone with `#[sendo_test::test(seed = {seed})]`");
+        eprintln!(
+            "the test failed with seed {seed}: run it alone with `#[sendo_test::test(seed = {seed})]`"
+        );
         resume_unwind(panic);
     }
+}
+
+/// Shows this thread's logs, which are all the test's logs, if `RUST_LOG` asks for them.
+fn show_logs() -> Option<tracing::subscriber::DefaultGuard> {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().ok()?;
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_test_writer()
+        .with_ansi(false)
+        .without_time()
+        .finish();
+    Some(tracing::subscriber::set_default(subscriber))
 }
 
 /// Drives `future` on a single thread with a clock that leaps when all wait.

@@ -30,13 +30,16 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("root-ca-certificate-publisher-controller", |settings| {
         root_ca::controller(&settings.root_ca)
     }),
-    ("serviceaccount-controller", |_| service_account::controller()),
+    ("serviceaccount-controller", |_| {
+        service_account::controller()
+    }),
 ];
 
 /// A controller manager with the controllers for which `enabled` holds.
 pub fn manager(settings: &Settings, enabled: impl Fn(&str) -> bool) -> Manager {
     let chosen = CONTROLLERS.iter().filter(|(name, _)| enabled(name));
-    chosen.fold(Manager::new("kube-controller-manager"), |manager, (_, make)| {
-        manager.controller(make(settings))
-    })
+    chosen.fold(
+        Manager::new("kube-controller-manager"),
+        |manager, (_, make)| manager.controller(make(settings)),
+    )
 }

@@ -26,7 +26,10 @@ pub(crate) fn is_active(pod: &Pod) -> bool {
 }
 
 fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
-    let mut conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    let mut conditions = pod
+        .status
+        .iter()
+        .flat_map(|s| s.conditions.iter().flatten());
     conditions.find(|condition| condition.type_ == "Ready")
 }
 

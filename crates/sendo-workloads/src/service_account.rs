@@ -13,7 +13,10 @@ const NAME: &str = "default";
 
 /// The controller of `default` ServiceAccounts.
 pub fn controller() -> Controller {
-    let accounts = kind::<ServiceAccount>().selecting(Selection::fields(FieldSelector::equal("metadata.name", NAME)));
+    let accounts = kind::<ServiceAccount>().selecting(Selection::fields(FieldSelector::equal(
+        "metadata.name",
+        NAME,
+    )));
     Controller::new::<Namespace>()
         .named("serviceaccount-controller")
         .watches(

@@ -39,7 +39,9 @@ pub(crate) struct Shared {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Context")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 

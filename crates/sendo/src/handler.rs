@@ -5,9 +5,9 @@ use std::fmt;
 use futures::future::BoxFuture;
 use kube::Resource;
 
+use crate::Event;
 use crate::object::{Kind, ObjectKey, Typed};
 use crate::reader::Reader;
-use crate::Event;
 
 /// Turns an event `E` into keys `Q` for the queue; none, one or many.
 ///

@@ -25,7 +25,9 @@ pub struct Reader {
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("owner", &self.owner).finish()
+        f.debug_struct("Reader")
+            .field("owner", &self.owner)
+            .finish()
     }
 }
 

@@ -45,7 +45,9 @@ fn object<K: serde::de::DeserializeOwned>(json: Value) -> K {
 
 fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
-    status.and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 /// The pods labelled `app=name` that are not on their way out.

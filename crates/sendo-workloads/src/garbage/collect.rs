@@ -133,7 +133,11 @@ async fn keep_owners(
     kept: &[&OwnerReference],
     cx: &Context,
 ) -> Result<()> {
-    let kept = if kept.is_empty() { json!(null) } else { json!(kept) };
+    let kept = if kept.is_empty() {
+        json!(null)
+    } else {
+        json!(kept)
+    };
     patch_metadata(item, object, json!({"ownerReferences": kept}), cx).await
 }
 

@@ -27,12 +27,23 @@ static DEPENDENTS: Index<AnyMeta, Uid> = Index::many("dependents-by-owner", |obj
 
 /// The garbage collector.
 pub fn controller() -> Controller {
-    // Events come and go in numbers, own nothing and are owned by nobody.
-    let kinds = every_kind().except(|kind| kind.kind == "Event").index(&DEPENDENTS);
+    let kinds = every_kind().except(is_exempt).index(&DEPENDENTS);
     Controller::keyed::<Item>("garbage-collector-controller")
         .watches(kinds, map(concerned))
         .workers(20)
         .reconcile(collect::collect)
+}
+
+/// Events come and go in numbers, own nothing and are owned by nobody.
+fn is_exempt(kind: &Kind) -> bool {
+    kind.kind == "Event"
+}
+
+/// The kinds the collector cares for.
+fn kinds(cx: &Reader) -> Vec<Kind> {
+    let mut kinds = cx.watched_kinds::<AnyMeta>();
+    kinds.retain(|kind| !is_exempt(kind));
+    kinds
 }
 
 /// The objects whose fate an event may decide.
@@ -65,7 +76,7 @@ fn concerned((kind, event): (Kind, Event<AnyMeta>), cx: &Reader) -> Vec<Item> {
 /// All objects that name `owner` as an owner.
 fn dependents(owner: &Uid, cx: &Reader) -> Vec<Item> {
     let mut items = Vec::new();
-    for kind in cx.watched_kinds::<AnyMeta>() {
+    for kind in kinds(cx) {
         let Some(objects) = cx.list_of::<AnyMeta>(&kind) else {
             continue;
         };

@@ -20,7 +20,7 @@ pub(super) enum Fate {
 
 /// The owners of `object` as items; those of kinds nobody watches are left out.
 pub(super) fn items(object: &AnyMeta, cx: &Reader) -> Vec<Item> {
-    let kinds = cx.watched_kinds::<AnyMeta>();
+    let kinds = super::kinds(cx);
     let references = object.meta().owner_references.iter().flatten();
     let item = |reference: &OwnerReference| {
         let kind = kind_of(reference, &kinds)?;

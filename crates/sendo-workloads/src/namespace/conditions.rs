@@ -69,11 +69,15 @@ pub(super) fn of(
             ),
         },
     ];
-    let before = namespace.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let before = namespace
+        .status
+        .as_ref()
+        .and_then(|s| s.conditions.as_ref());
     for condition in &mut conditions {
-        let same = before.into_iter().flatten().find(|old| {
-            old.type_ == condition.type_ && old.status == condition.status
-        });
+        let same = before
+            .into_iter()
+            .flatten()
+            .find(|old| old.type_ == condition.type_ && old.status == condition.status);
         if let Some(old) = same {
             condition.last_transition_time = old.last_transition_time.clone();
         }

@@ -69,7 +69,7 @@ async fn sync(namespace: Arc<Namespace>, cx: Context) -> Result<Action> {
     finalizers.retain(|finalizer| finalizer != FINALIZER);
     let mut emptied = Namespace::clone(&namespace);
     emptied.spec.get_or_insert_default().finalizers = Some(finalizers);
-    let finalize = cx.client().subresource(&*namespace, "finalize");
+    let finalize = cx.client().subresource(&*namespace, "finalize")?;
     match finalize.update::<Namespace>(&emptied).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(Action::done()),

@@ -28,8 +28,8 @@ pub(super) async fn claim(
     }
     let namespace = set.namespace().unwrap_or_default().to_owned();
     let orphans = cx.list::<Pod>().by(&ORPHANS, namespace);
-    let adoptable =
-        orphans.filter(|pod| pods::is_active(pod) && selector.matches(pod.metadata.labels.as_ref()));
+    let adoptable = orphans
+        .filter(|pod| pods::is_active(pod) && selector.matches(pod.metadata.labels.as_ref()));
     let mut may_adopt = false;
     for pod in adoptable {
         if !may_adopt {

@@ -39,7 +39,9 @@ fn sets_that_may_adopt(pod: &Pod, cx: &Reader) -> Vec<ObjectKey> {
     if pod.controller().is_some() {
         return Vec::new();
     }
-    let sets = cx.list::<ReplicaSet>().in_namespace(pod.namespace().unwrap_or_default());
+    let sets = cx
+        .list::<ReplicaSet>()
+        .in_namespace(pod.namespace().unwrap_or_default());
     sets.filter(|set| selector(set).is_some_and(|s| s.matches(pod.metadata.labels.as_ref())))
         .keys()
 }

@@ -144,9 +144,21 @@ mod tests {
         };
         let pairs = [
             ("unassigned", json!({"spec": {"nodeName": null}}), json!({})),
-            ("pending", json!({"status": {"phase": "Pending"}}), json!({})),
-            ("not ready", json!({"status": {"conditions": []}}), json!({})),
-            ("cheap", json!({"metadata": {"annotations": {DELETION_COST: "-5"}}}), json!({})),
+            (
+                "pending",
+                json!({"status": {"phase": "Pending"}}),
+                json!({}),
+            ),
+            (
+                "not ready",
+                json!({"status": {"conditions": []}}),
+                json!({}),
+            ),
+            (
+                "cheap",
+                json!({"metadata": {"annotations": {DELETION_COST: "-5"}}}),
+                json!({}),
+            ),
             ("lately ready", ready_at("2026-01-01T11:59:00Z"), json!({})),
             (
                 "restarted",
@@ -180,8 +192,14 @@ mod tests {
     #[test]
     fn ages_of_one_class_count_as_equal() {
         let now = NOW.parse().unwrap();
-        let three = pod("b", json!({"metadata": {"creationTimestamp": "2026-01-01T09:00:00Z"}}));
-        let four = pod("a", json!({"metadata": {"creationTimestamp": "2026-01-01T08:30:00Z"}}));
+        let three = pod(
+            "b",
+            json!({"metadata": {"creationTimestamp": "2026-01-01T09:00:00Z"}}),
+        );
+        let four = pod(
+            "a",
+            json!({"metadata": {"creationTimestamp": "2026-01-01T08:30:00Z"}}),
+        );
         // Equal in all that counts: the uid decides.
         let gone = first_to_go(&[three, four], &[], 1, now);
         assert_eq!(gone[0].name(), "a");

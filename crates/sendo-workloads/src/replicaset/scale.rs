@@ -87,7 +87,11 @@ where
 async fn create(set: &ReplicaSet, cx: &Context) -> Result<(), Failure> {
     match cx.client().create(&pod_of(set)).await {
         Ok(pod) => {
-            cx.event(Normal, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
+            cx.event(
+                Normal,
+                "SuccessfulCreate",
+                format!("Created pod: {}", pod.name()),
+            );
             Ok(())
         }
         // Nothing is to be created in a namespace that goes away, and nobody wants to hear of it.
@@ -121,7 +125,11 @@ fn pod_of(set: &ReplicaSet) -> Pod {
 async fn delete(set: &ReplicaSet, pod: &Pod, cx: &Context) -> Result<(), Failure> {
     match cx.client().delete(pod).await {
         Ok(_) => {
-            cx.event(Normal, "SuccessfulDelete", format!("Deleted pod: {}", pod.name()));
+            cx.event(
+                Normal,
+                "SuccessfulDelete",
+                format!("Deleted pod: {}", pod.name()),
+            );
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),

@@ -61,7 +61,10 @@ fn conditions(
     scaled: &Result<(), Failure>,
     now: Timestamp,
 ) -> Option<Vec<ReplicaSetCondition>> {
-    let before = set.status.as_ref().and_then(|status| status.conditions.clone());
+    let before = set
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.clone());
     let mut conditions = before.unwrap_or_default();
     let known = conditions.iter().position(|c| c.type_ == REPLICA_FAILURE);
     match (scaled, known) {

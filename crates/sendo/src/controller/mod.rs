@@ -32,7 +32,7 @@ use sendo_world::{Stop, World};
 
 use crate::cache::{Cache, Namespaces};
 use crate::client::Client;
-use crate::metrics::Metrics;
+use crate::metrics::Registry;
 use crate::object::Kind;
 use crate::queue::Limiter;
 use crate::reader::DeclaredRead;
@@ -101,7 +101,9 @@ impl Controller {
 
 impl fmt::Debug for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Controller").field(&self.declaration).finish()
+        f.debug_tuple("Controller")
+            .field(&self.declaration)
+            .finish()
     }
 }
 
@@ -110,7 +112,7 @@ pub(crate) struct Surroundings {
     pub(crate) cache: Cache,
     pub(crate) client: Client,
     pub(crate) kube: kube::Client,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Registry,
     pub(crate) recorder: crate::events::Recorder,
     /// The world of this controller alone.
     pub(crate) world: World,

@@ -24,11 +24,8 @@ use crate::error::Result;
 )]
 pub trait Reconcile<K>: Send + Sync + 'static {
     /// Reconciles one object.
-    fn reconcile(
-        &self,
-        object: Arc<K>,
-        cx: Context,
-    ) -> impl Future<Output = Result<Action>> + Send;
+    fn reconcile(&self, object: Arc<K>, cx: Context)
+    -> impl Future<Output = Result<Action>> + Send;
 }
 
 impl<K, F, R> Reconcile<K> for F

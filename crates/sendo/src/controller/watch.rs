@@ -72,7 +72,8 @@ async fn run<E, Q: Key>(source: Source<E>, handler: Handler<E, Q>, pump: Pump<Q>
         match keys.catch_unwind().await {
             Ok((keys, priority)) => {
                 for key in keys {
-                    pump.queue.add(key, Add::because(Reason::EVENT).priority(priority));
+                    pump.queue
+                        .add(key, Add::because(Reason::EVENT).priority(priority));
                 }
             }
             Err(panic) => {

@@ -13,7 +13,7 @@ use super::watch::{Pump, Watch, panic_message};
 use super::{Action, Key, Prepared, Settings, Surroundings};
 use crate::context::{Context, Shared};
 use crate::error::{Category, Error, Result};
-use crate::metrics::{ControllerMetrics, Outcome};
+use crate::metrics::{ControllerMetrics, Outcome, QueueMetrics};
 use crate::queue::{Options, Picked, Queue};
 use crate::reader::Reader;
 use crate::source::Opening;
@@ -41,15 +41,18 @@ impl<Q: Key, J: Job<Q>> Plan<Q, J> {
         for add in self.indexes {
             add(&reader);
         }
-        let metrics = surroundings.metrics.controller(&self.name, self.settings.workers);
+        let metrics = ControllerMetrics::new(&surroundings.metrics, &self.name);
+        metrics.set_workers(self.settings.workers);
+        let queue_metrics = QueueMetrics::new(&surroundings.metrics, &self.name);
         let queue = Queue::new(
             world,
             Options {
                 limiter: self.settings.limiter,
-                observer: Some(surroundings.metrics.queue_observer(&self.name)),
+                observer: Some(queue_metrics.observer()),
                 ..Options::default()
             },
         );
+        queue_metrics.follow(&queue);
 
         let mut ready = Vec::new();
         for watch in self.watches {
@@ -157,10 +160,10 @@ impl<Q: Key, J: Job<Q>> Crew<Q, J> {
     async fn reconcile(&self, picked: Picked<Q>) {
         let clock = self.shared.world.clock();
         let started = clock.now();
-        self.metrics.started();
+        let _active = self.metrics.active();
         let result = self.attempt(picked.key()).await;
         let outcome = self.conclude(&picked, result);
-        self.metrics.finished(outcome, clock.now() - started);
+        self.metrics.reconciled(outcome, clock.now() - started);
     }
 
     /// The user's reconcile, with its panics and its time-out as errors.
@@ -185,7 +188,9 @@ impl<Q: Key, J: Job<Q>> Crew<Q, J> {
             None => {
                 self.metrics.timed_out();
                 let limit = self.timeout.unwrap_or_default();
-                Err(Error::message(format!("the reconcile took longer than {limit:?}")))
+                Err(Error::message(format!(
+                    "the reconcile took longer than {limit:?}"
+                )))
             }
         }
     }
@@ -219,7 +224,7 @@ impl<Q: Key, J: Job<Q>> Crew<Q, J> {
                 Category::Terminal => {
                     tracing::error!(%error, "reconcile failed; no retry until something changes");
                     picked.forget();
-                    Outcome::Terminal
+                    Outcome::TerminalError
                 }
             },
         }

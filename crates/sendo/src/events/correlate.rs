@@ -254,10 +254,22 @@ mod tests {
     #[test]
     fn an_equal_event_counts_up() {
         let mut correlator = Correlator::default();
-        assert!(matches!(write(&mut correlator, &at("a", "m", 0)), Verdict::New { .. }));
-        assert!(matches!(write(&mut correlator, &at("a", "m", 1)), Verdict::Again { count: 2, .. }));
-        assert!(matches!(write(&mut correlator, &at("a", "m", 2)), Verdict::Again { count: 3, .. }));
-        assert!(matches!(write(&mut correlator, &at("b", "m", 2)), Verdict::New { .. }));
+        assert!(matches!(
+            write(&mut correlator, &at("a", "m", 0)),
+            Verdict::New { .. }
+        ));
+        assert!(matches!(
+            write(&mut correlator, &at("a", "m", 1)),
+            Verdict::Again { count: 2, .. }
+        ));
+        assert!(matches!(
+            write(&mut correlator, &at("a", "m", 2)),
+            Verdict::Again { count: 3, .. }
+        ));
+        assert!(matches!(
+            write(&mut correlator, &at("b", "m", 2)),
+            Verdict::New { .. }
+        ));
     }
 
     #[test]
@@ -281,7 +293,10 @@ mod tests {
     fn similar_events_far_apart_stay_apart() {
         let mut correlator = Correlator::default();
         for number in 0..20 {
-            let verdict = write(&mut correlator, &at("a", &number.to_string(), number * 1000));
+            let verdict = write(
+                &mut correlator,
+                &at("a", &number.to_string(), number * 1000),
+            );
             assert!(matches!(verdict, Verdict::New { .. }), "{verdict:?}");
         }
     }
@@ -306,6 +321,9 @@ mod tests {
             panic!("it is known");
         };
         correlator.forget(&id);
-        assert!(matches!(correlator.judge(&at("a", "m", 2)), Verdict::New { .. }));
+        assert!(matches!(
+            correlator.judge(&at("a", "m", 2)),
+            Verdict::New { .. }
+        ));
     }
 }

@@ -107,7 +107,11 @@ impl Recorder {
         if self.shared.queue.try_send(occurrence).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             let component = &self.shared.component;
-            tracing::warn!(component, reason, "an event is lost: too many wait to be written");
+            tracing::warn!(
+                component,
+                reason,
+                "an event is lost: too many wait to be written"
+            );
         }
     }
 

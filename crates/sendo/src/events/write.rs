@@ -73,7 +73,10 @@ impl Writer {
                 return;
             };
             // What the server refuses it refuses again; what did not reach it may.
-            let hopeless = matches!(error, Error::Api(_) | Error::Codec { .. } | Error::Refused(_));
+            let hopeless = matches!(
+                error,
+                Error::Api(_) | Error::Codec { .. } | Error::Refused(_)
+            );
             if hopeless || attempt == ATTEMPTS || self.world.tasks().stopping().is_cancelled() {
                 let reason = &occurrence.reason;
                 if !error.is_namespace_terminating() {
@@ -82,7 +85,9 @@ impl Writer {
                 return;
             }
             let stopping = self.world.tasks().stopping();
-            stopping.run_until_cancelled(self.world.clock().sleep(PAUSE)).await;
+            stopping
+                .run_until_cancelled(self.world.clock().sleep(PAUSE))
+                .await;
         }
     }
 

@@ -26,7 +26,12 @@ pub struct Args {
     pub context: Option<String>,
 
     /// Watch only these namespaces, separated by commas [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', env = "SENDO_NAMESPACES")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        env = "SENDO_NAMESPACES"
+    )]
     pub namespaces: Vec<String>,
 
     /// Elect a leader: run several replicas, one at a time does the work
@@ -46,7 +51,12 @@ pub struct Args {
     pub health_address: Option<SocketAddr>,
 
     /// Seconds that work in flight has to end after a stop
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "SENDO_SHUTDOWN_TIMEOUT")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30,
+        env = "SENDO_SHUTDOWN_TIMEOUT"
+    )]
     pub shutdown_timeout: u64,
 
     /// What to log, such as `info` or `warn,my_controller=debug`
@@ -88,7 +98,10 @@ impl Args {
         };
         if let Some(path) = &self.kubeconfig {
             let file = Kubeconfig::read_from(path).map_err(|error| {
-                Error::terminal(format!("cannot read the kubeconfig {}: {error}", path.display()))
+                Error::terminal(format!(
+                    "cannot read the kubeconfig {}: {error}",
+                    path.display()
+                ))
             })?;
             return Ok(kube::Config::from_custom_kubeconfig(file, &options).await?);
         }

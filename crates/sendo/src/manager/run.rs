@@ -18,7 +18,7 @@ use crate::client::{Client, ClientOptions};
 use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
 use crate::error::{Error, Result};
 use crate::events::Recorder;
-use crate::metrics::Metrics;
+use crate::metrics::Registry;
 use crate::reader::{DeclaredRead, Reader};
 
 /// A manager at work.
@@ -26,7 +26,7 @@ use crate::reader::{DeclaredRead, Reader};
 pub struct Running {
     stop: Stop,
     cache: Cache,
-    metrics: Metrics,
+    metrics: Registry,
     ready: watch::Receiver<bool>,
     life: Task<Result<()>>,
 }
@@ -43,7 +43,7 @@ impl Running {
     }
 
     /// The metrics.
-    pub fn metrics(&self) -> &Metrics {
+    pub fn metrics(&self) -> &Registry {
         &self.metrics
     }
 
@@ -54,6 +54,13 @@ impl Running {
         let mut ready = self.ready.clone();
         // The sender goes with the manager: there is nothing more to wait for then.
         let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// The watches that have not delivered what was there, each with what it last failed for.
+    pub fn waits_for(&self) -> Vec<String> {
+        let states = self.cache.states().into_iter();
+        let unsynced = states.filter(|state| !state.synced);
+        unsynced.map(|state| state.to_string()).collect()
     }
 
     /// Waits for the end: `Ok` after a stop, else what ended it.
@@ -84,7 +91,7 @@ impl Manager {
         let world = config.world.child(&self.name);
         let stop = world.tasks().stopping().child_token();
         let rooms = Rooms::of(&world);
-        let metrics = Metrics::new();
+        let metrics = Registry::new();
         let options = CacheOptions {
             name: self.name.clone(),
             ..CacheOptions::default()
@@ -151,7 +158,7 @@ struct Life {
     config: Config,
     rooms: Rooms,
     cache: Cache,
-    metrics: Metrics,
+    metrics: Registry,
     stop: Stop,
     /// Cancelled when work in flight has had its time.
     cut_off: Stop,
@@ -206,7 +213,10 @@ impl Life {
     /// until the sources have delivered what was there.
     fn prepare(&self, controller: Controller) -> (Work, BoxFuture<'static, ()>) {
         let name = controller.name().to_owned();
-        let world = self.rooms.of_group(controller.declaration.elected).child(&name);
+        let world = self
+            .rooms
+            .of_group(controller.declaration.elected)
+            .child(&name);
         let events = self.client(&name, &self.rooms.events);
         let recorder = Recorder::start(events, &self.rooms.events, &name);
         let surroundings = Surroundings {

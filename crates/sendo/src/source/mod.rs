@@ -13,12 +13,12 @@ use std::fmt;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use sendo_world::World;
 
+use crate::Event;
 use crate::cache::{Cache, Delivery, Namespaces, Selection, Subscription};
 use crate::object::{Kind, Object, ObjectExt, Typed};
 use crate::predicate::Predicate;
 use crate::queue::Priority;
 use crate::reader::{DeclaredRead, within};
-use crate::Event;
 
 pub use channel::{Closed, Sender, channel};
 pub use kinds::{AnyMeta, EveryKind, every_kind};
@@ -159,7 +159,11 @@ fn urgency<K: Object>(event: &Event<K>) -> Priority {
         Event::Updated { old, new } => old.version() != new.version(),
         Event::Deleted { .. } => true,
     };
-    if news { Priority::NORMAL } else { Priority::LOW }
+    if news {
+        Priority::NORMAL
+    } else {
+        Priority::LOW
+    }
 }
 
 fn deliveries<K: Object>(subscription: Subscription<K>) -> BoxStream<'static, Item<Event<K>>> {
