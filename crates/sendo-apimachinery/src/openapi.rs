@@ -144,11 +144,7 @@ impl Publisher<'_> {
     /// A hash that changes with the document at a path, without making it.
     pub fn hash(&self, path: &str) -> String {
         let version = env!("CARGO_PKG_VERSION");
-        hash(&[
-            version.as_bytes(),
-            self.types.text().as_bytes(),
-            path.as_bytes(),
-        ])
+        hash(&[version.as_bytes(), self.types.digest(), path.as_bytes()])
     }
 }
 

@@ -12,12 +12,14 @@ mod error;
 mod event;
 pub mod events;
 pub mod handler;
+pub mod health;
 pub mod manager;
 pub mod metrics;
 mod object;
 pub mod predicate;
 pub mod queue;
 mod reader;
+mod serve;
 pub mod source;
 
 pub use cache::{Index, Listing, Selection, Selector};
@@ -31,3 +33,4 @@ pub use manager::{Config, Manager, RunContext, Runnable, Running, everywhere, on
 pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 pub use reader::Reader;
 pub use sendo_world::{Clock, Moment, Random, Timestamp, World};
+pub use serve::{BindError, Listener};

@@ -182,6 +182,13 @@ impl Resource {
         Ok(())
     }
 
+    /// The version of the kind, which may be another than the resource's.
+    pub(crate) fn kind_group_version(&self) -> String {
+        self.kind_version
+            .clone()
+            .unwrap_or_else(|| self.group_version())
+    }
+
     fn path(&self) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };
         let namespace = if self.namespaced {

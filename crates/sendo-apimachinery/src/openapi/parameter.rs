@@ -10,8 +10,8 @@ pub(super) struct Parameter {
     pub(super) name: String,
     place: Place,
     kind: String,
-    /// The type whose field describes it.
-    options: &'static str,
+    /// The type whose field describes it; none if none does.
+    options: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,17 +68,25 @@ impl Parameter {
             name: name.to_owned(),
             place: Place::Path,
             kind: "string".to_owned(),
-            options: "",
+            options: None,
         }
     }
 
     /// A query parameter, a field of that type of options.
     pub(super) fn query(name: &str, kind: &str, options: &'static str) -> Self {
         Self {
+            options: Some(options),
+            ..Self::own(name, kind)
+        }
+    }
+
+    /// A query parameter that only one subresource has.
+    pub(super) fn own(name: &str, kind: &str) -> Self {
+        Self {
             name: name.to_owned(),
             place: Place::Query,
             kind: kind.to_owned(),
-            options,
+            options: None,
         }
     }
 
@@ -96,11 +104,13 @@ impl Parameter {
             }
             Place::Query => {
                 parameter.insert("in".to_owned(), json!("query"));
-                let options = format!("{META}.{}", self.options);
-                if let Some(text) = describe(&options, Some(&self.name)) {
-                    parameter.insert("description".to_owned(), json!(text));
-                }
             }
+        }
+        let described = self
+            .options
+            .and_then(|options| describe(&format!("{META}.{options}"), Some(&self.name)));
+        if let Some(text) = described {
+            parameter.insert("description".to_owned(), json!(text));
         }
         Value::Object(parameter)
     }

@@ -159,7 +159,7 @@ impl Served<'_> {
         let kind = kind(&subresource.group, &subresource.version, &subresource.kind);
         let suffix = capitalized(&subresource.name);
         let own = subresource.query.iter();
-        let own = own.map(|own| Parameter::query(&own.name, &own.kind, "PodLogOptions"));
+        let own = own.map(|own| Parameter::own(&own.name, &own.kind));
         let own: Vec<_> = own.chain(self.name()).collect();
         let operation = |method, verb| {
             self.operation(method, names, verb, "", &suffix)
@@ -207,7 +207,7 @@ impl Served<'_> {
                 capitalized(&subresource.name),
             );
             let query = subresource.query.iter();
-            let query = query.map(|own| Parameter::query(&own.name, &own.kind, "ConnectOptions"));
+            let query = query.map(|own| Parameter::own(&own.name, &own.kind));
             let name = self.name().into_iter().filter(|own| own.name != "pretty");
             let path = (!with.is_empty()).then(|| Parameter::path("path"));
             let operation = Operation::new(method, &id, &names.tag)

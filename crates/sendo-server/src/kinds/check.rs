@@ -102,11 +102,6 @@ pub(super) fn non_negative(errors: &mut Errors, path: &Path, value: i64) {
     }
 }
 
-/// A number that may be left out.
-pub(super) fn optional_non_negative(errors: &mut Errors, path: &Path, value: Option<i64>) {
-    non_negative(errors, path, value.unwrap_or_default());
-}
-
 pub(super) fn positive(errors: &mut Errors, path: &Path, value: i64) {
     if value <= 0 {
         errors.push(Error::invalid(path, value, NOT_POSITIVE));

@@ -1,6 +1,5 @@
 //! A program's command line: flags and environment for everything in [`Config`].
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,11 +43,11 @@ pub struct Args {
 
     /// Serve metrics here, at /metrics
     #[arg(long, value_name = "ADDRESS", env = "SENDO_METRICS_ADDRESS")]
-    pub metrics_address: Option<SocketAddr>,
+    pub metrics_address: Option<String>,
 
     /// Serve probes here, at /healthz and /readyz
     #[arg(long, value_name = "ADDRESS", env = "SENDO_HEALTH_ADDRESS")]
-    pub health_address: Option<SocketAddr>,
+    pub health_address: Option<String>,
 
     /// Seconds that work in flight has to end after a stop
     #[arg(
@@ -74,7 +73,7 @@ impl Args {
         let kube = self.kube_config().await?;
         let namespace = self.leader_elect_namespace.clone();
         let election = self.leader_elect.then(|| {
-            ElectionOptions::new(name, &namespace.unwrap_or(kube.default_namespace.clone()))
+            ElectionOptions::new(&namespace.unwrap_or(kube.default_namespace.clone()), name)
         });
         let client = kube::Client::try_from(kube)?;
         Ok(Config {
@@ -83,8 +82,8 @@ impl Args {
                 some => Namespaces::Only(some.iter().cloned().collect()),
             },
             election,
-            metrics_address: self.metrics_address,
-            health_address: self.health_address,
+            metrics_address: self.metrics_address.clone(),
+            health_address: self.health_address.clone(),
             shutdown_timeout: Duration::from_secs(self.shutdown_timeout),
             ..Config::new(client, world)
         })

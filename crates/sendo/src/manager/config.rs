@@ -1,6 +1,5 @@
 //! Where and how a declared program runs.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use sendo_world::World;
@@ -19,10 +18,12 @@ pub struct Config {
     pub namespaces: Namespaces,
     /// How to elect a leader. `None`, the default: no election, this replica leads.
     pub election: Option<ElectionOptions>,
-    /// Where metrics are served, at `/metrics`. `None`, the default: nowhere.
-    pub metrics_address: Option<SocketAddr>,
-    /// Where probes are served, at `/healthz` and `/readyz`. `None`, the default: nowhere.
-    pub health_address: Option<SocketAddr>,
+    /// Where metrics are served, at `/metrics`: `host:port`, or `:port` for all
+    /// interfaces. `None`, the default: nowhere.
+    pub metrics_address: Option<String>,
+    /// Where probes are served, at `/healthz` and `/readyz`, written the same
+    /// way. `None`, the default: nowhere.
+    pub health_address: Option<String>,
     /// How long reconciles and runnables have to end after a stop before they
     /// are cancelled; 30 s by default.
     pub shutdown_timeout: Duration,

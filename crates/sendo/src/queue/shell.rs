@@ -168,6 +168,15 @@ impl<K: Hash + Eq + Clone + Debug + Send + 'static> Queue<K> {
         core.stats(now)
     }
 
+    /// [`Queue::stats`], for as long as somebody holds the queue.
+    pub(crate) fn stats_while_alive(&self) -> impl Fn() -> Option<Stats> + Send + Sync + 'static {
+        let weak = Arc::downgrade(&self.shared);
+        move || {
+            let shared = weak.upgrade()?;
+            Some(Queue { shared }.stats())
+        }
+    }
+
     /// Takes no more additions and drops what is not due. What is ready is still
     /// handed out; after that, [`Queue::next`] gives `None`.
     pub fn shut_down(&self) {
