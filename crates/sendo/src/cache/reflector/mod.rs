@@ -46,7 +46,6 @@ pub(super) struct Reflector<K> {
     pub(super) transport: Transport,
     pub(super) clock: Clock,
     pub(super) random: Random,
-    pub(super) keep_managed_fields: bool,
 }
 
 impl<K: Object> Reflector<K> {
@@ -89,7 +88,7 @@ impl<K: Object> Reflector<K> {
 
     async fn fetch_page(&self, request: &HttpRequest) -> Result<Page<K>, client::Error> {
         let bytes = self.transport.send(request).await?;
-        let page = Page::decode(&bytes, |object| self.trim(object));
+        let page = Page::decode(&bytes, |object| self.informer.trim(object));
         let mut page = page.map_err(|cause| request.codec_error(&cause))?;
         // What has not changed is kept once: a list again then costs little memory.
         for object in &mut page.objects {
@@ -131,7 +130,7 @@ impl<K: Object> Reflector<K> {
         let lived = self.clock.now() - opened;
         let error = match read {
             Some(Ok(Some(line))) => {
-                let line = Line::decode(&line, |object| self.trim(object));
+                let line = Line::decode(&line, |object| self.informer.trim(object));
                 return Input::Line(line.unwrap_or_else(Line::broken));
             }
             Some(Ok(None)) => return Input::Ended { lived },
@@ -158,12 +157,6 @@ impl<K: Object> Reflector<K> {
                 (true, Verb::Watch) => METADATA,
             })
             .selecting(self.informer.selection())
-    }
-
-    fn trim(&self, object: &mut K) {
-        if !self.keep_managed_fields {
-            object.meta_mut().managed_fields = None;
-        }
     }
 }
 
