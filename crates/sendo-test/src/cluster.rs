@@ -158,7 +158,13 @@ impl TestCluster {
         if clock.timeout(PATIENCE, waiting).await.is_none() {
             let changes = self.changes();
             let brief = |line: &str| line.chars().take(300).collect::<String>();
-            let last: Vec<_> = changes.lines().rev().take(10).map(brief).collect();
+            let last: Vec<_> = changes
+                .lines()
+                .rev()
+                .filter(|l| !l.contains("/leases/") && !l.contains("/nodes/"))
+                .take(10)
+                .map(brief)
+                .collect();
             panic!(
                 "{what}: did not come true within {PATIENCE:?} of virtual time; the last changes, newest first:\n{}",
                 last.join("\n")
