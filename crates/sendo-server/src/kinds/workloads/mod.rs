@@ -3,7 +3,7 @@
 mod controller_revision;
 mod daemon_set;
 mod deployment;
-mod parts;
+pub(super) mod parts;
 mod pod_template;
 mod replica_set;
 mod replication_controller;

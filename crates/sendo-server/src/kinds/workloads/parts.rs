@@ -99,7 +99,7 @@ pub(super) fn runs_forever(errors: &mut Errors, path: &Path, template: &Value, k
 }
 
 /// A number of pods, or a share of them.
-pub(super) fn number_or_percent(errors: &mut Errors, path: &Path, value: &Value) {
+pub(in crate::kinds) fn number_or_percent(errors: &mut Errors, path: &Path, value: &Value) {
     match value.as_str() {
         Some(text) => check::faults(errors, path, text, names::percent(text)),
         None => check::non_negative(errors, path, value.as_i64().unwrap_or_default()),
@@ -107,7 +107,7 @@ pub(super) fn number_or_percent(errors: &mut Errors, path: &Path, value: &Value)
 }
 
 /// A share of at most all.
-pub(super) fn at_most_all(errors: &mut Errors, path: &Path, value: &Value) {
+pub(in crate::kinds) fn at_most_all(errors: &mut Errors, path: &Path, value: &Value) {
     if share(value).is_some_and(|percent| percent > 100) {
         errors.push(Error::invalid(
             path,
@@ -131,7 +131,7 @@ pub(super) fn is_none(value: &Value) -> bool {
 }
 
 /// Counts of a status, which are not negative.
-pub(super) fn counts(errors: &mut Errors, path: &Path, status: &Value, keys: &[&str]) {
+pub(in crate::kinds) fn counts(errors: &mut Errors, path: &Path, status: &Value, keys: &[&str]) {
     for key in keys {
         check::non_negative(errors, &path.child(key), status.count(key));
     }
