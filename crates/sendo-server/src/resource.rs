@@ -103,13 +103,17 @@ impl Resource {
             && !self
                 .custom
                 .as_ref()
-                .is_some_and(|custom| custom.is_outdated(at))
+                .is_some_and(|custom| custom.must_refresh(at))
     }
 
     /// The object that stored bytes hold, in the version that the engine works with.
     pub(crate) fn decode(&self, stored: &[u8], at: Revision) -> Value {
         let mut object = wire::decode(stored, at, &self.stored);
-        if let Some(custom) = self.custom.as_ref().filter(|custom| custom.is_outdated(at)) {
+        if let Some(custom) = self
+            .custom
+            .as_ref()
+            .filter(|custom| custom.must_refresh(at))
+        {
             custom.refresh(&mut object);
         }
         object

@@ -244,7 +244,7 @@ impl Server {
     /// The bytes to store for an object in its storage version, as Go would show it.
     pub(crate) fn encode(&self, resource: &Resource, object: &mut Value) -> Bytes {
         if let Some(custom) = &resource.custom {
-            custom.prune_for_storage(object);
+            custom.prepare_storage(object);
             return wire::encode(object);
         }
         let types = &resource.stored;

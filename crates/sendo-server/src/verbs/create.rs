@@ -80,7 +80,7 @@ async fn insert_once(
     if !errors.is_empty() {
         return Err(Status::invalid(&call.kind_of(&object), &name, &errors));
     }
-    for warning in (resource.rules.warnings_on_create)(&object) {
+    for warning in resource.warnings(&object, None) {
         call.request.warn(warning);
     }
     (resource.rules.canonicalize)(&mut object);

@@ -162,9 +162,6 @@ fn apply_custom(
         return Err(refuse(&patched, "it is no object"));
     }
     let shown = patched.clone();
-    if patched["apiVersion"] != current["apiVersion"] {
-        return Err(refuse(&shown, "apiVersion was changed, or is missing"));
-    }
     let unknown = custom.schema().admit(&mut patched, &call.server.types);
     let unknown = unknown.map_err(|error| refuse(&shown, &error.to_string()))?;
     problems.extend(

@@ -222,7 +222,7 @@ fn judge(
     if !errors.is_empty() {
         return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
     }
-    let warnings = (call.resource.rules.warnings_on_update)(new, old);
+    let warnings = call.resource.warnings(new, Some(old));
     (call.resource.rules.canonicalize)(new);
     Ok(warnings)
 }
