@@ -243,7 +243,7 @@ fn restore(meta: &mut MetaMut<'_>, was: Meta<'_>, member: &str) {
 /// Whether a change lets go of an object that waits for its deletion.
 fn is_finished(new: &Value, old: &Value) -> bool {
     let waits = Meta::of(old).deletion_timestamp().is_some();
-    let grace = Meta::of(old).deletion_grace_period_seconds() == Some(0);
+    let grace = Meta::of(old).deletion_grace_period_seconds().unwrap_or(0) == 0;
     let held = Meta::of(new).finalizers().next().is_some();
     let namespace_held = new["kind"] == "Namespace"
         && new["spec"]["finalizers"]
