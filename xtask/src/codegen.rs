@@ -8,20 +8,25 @@
 //! and must agree: a field that one of them cannot place stops the task.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
 mod columns;
+mod descriptions;
 mod enums;
 mod go;
 mod modules;
-mod openapi;
+pub(crate) mod openapi;
 mod proto;
 mod resources;
+mod shape;
 mod types;
 
 pub(crate) use modules::Modules;
+
+const FACTS: &str = "crates/sendo-apimachinery/facts";
+const DESCRIPTIONS: &str = "crates/sendo-server/src/openapi_descriptions/kinds.rs";
 
 /// What `cargo xtask codegen` takes.
 #[derive(clap::Args)]
@@ -35,20 +40,31 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let modules = Modules::locate()?;
     let documents = openapi::Documents::read(&modules)?;
-    let resources = resources::Resources::read(&modules)?;
-    let facts = [
-        ("resources.txt", resources.render()),
-        ("types.txt", types::render(&modules, &documents)?),
-        ("columns.txt", columns::render(&modules, &resources)?),
+    let resources = resources::Resources::read(&modules, &documents)?;
+    let kinds = types::kind_names(&documents)?;
+    let files = [
+        (format!("{FACTS}/resources.txt"), resources.render()),
+        (
+            format!("{FACTS}/types.txt"),
+            types::render(&modules, &documents)?,
+        ),
+        (
+            format!("{FACTS}/columns.txt"),
+            columns::render(&modules, &resources)?,
+        ),
+        (
+            DESCRIPTIONS.to_owned(),
+            descriptions::render(&resources, &kinds),
+        ),
     ];
 
-    let directory = facts_directory();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut stale = Vec::new();
-    for (name, text) in &facts {
-        let path = directory.join(name);
+    for (name, text) in &files {
+        let path = workspace.join(name);
         if options.check {
             if fs::read_to_string(&path).unwrap_or_default() != *text {
-                stale.push(*name);
+                stale.push(name.as_str());
             }
         } else {
             fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
@@ -66,10 +82,6 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-fn facts_directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sendo-apimachinery/facts")
 }
 
 /// Whether a default server serves this API version: every stable one, while

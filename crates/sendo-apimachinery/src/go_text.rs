@@ -55,6 +55,13 @@ pub fn go_float(value: f64) -> String {
     float_text(value, -4, 6, 2)
 }
 
+/// A float as a member's name, in single precision: `1.5`, `1e+06`.
+pub(crate) fn go_float_key(value: f64) -> String {
+    // The shortest text of the single-precision number, which as a double may have more digits.
+    let shortest: f64 = (value as f32).to_string().parse().unwrap_or(value);
+    float_text(shortest, -4, 6, 2)
+}
+
 /// A float in decimal form while its exponent is in `from..until`, else with an
 /// exponent of at least `width` digits.
 fn float_text(value: f64, from: i32, until: i32, width: usize) -> String {

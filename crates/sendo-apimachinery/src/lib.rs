@@ -1,13 +1,16 @@
 //! What server and tools know of Kubernetes objects: kinds, schemas, selectors, patches, codecs, Status.
 
 pub mod addresses;
+pub mod decode;
 pub mod duration;
 pub mod field;
 mod go_text;
 mod group;
 pub mod intstr;
+pub mod jsonpath;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
@@ -15,9 +18,11 @@ pub mod resources;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod structural;
 
 pub use go_text::{go_float, go_json, go_quote, go_value};
 pub use group::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};
+pub use jsonpath::JsonPath;
 pub use meta::{Meta, MetaMut};
 pub use quantity::Quantity;
 pub use selector::{FieldSelector, LabelSelector};

@@ -34,6 +34,8 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// How its objects are kept; none if they are not, as those of a review.
     pub storage: Option<Storage>,
+    /// Whether deleting answers with the object rather than with a `Status`.
+    pub returns_deleted: bool,
     /// The columns of a table of its objects; never empty.
     pub columns: Vec<Column>,
 }
@@ -60,6 +62,19 @@ pub struct Subresource {
     pub version: String,
     /// What can be done with it, in the order discovery shows.
     pub verbs: Vec<String>,
+    /// Whether it answers with plain text, as a log does.
+    pub plain_text: bool,
+    /// Query parameters that it alone has.
+    pub query: Vec<QueryParameter>,
+}
+
+/// A query parameter of a subresource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryParameter {
+    /// Its name, as `follow`.
+    pub name: String,
+    /// Its OpenAPI type, as `boolean`.
+    pub kind: String,
 }
 
 /// How a resource's objects are kept.
@@ -272,6 +287,26 @@ mod tests {
             ("v1", "Pod")
         );
         assert_eq!(status.verbs, ["get", "patch", "update"]);
+    }
+
+    #[test]
+    fn some_resources_answer_in_their_own_way() {
+        let resources = Resources::builtin();
+        let pods = resources.get("", "v1", "pods").unwrap();
+        assert!(pods.returns_deleted);
+        assert!(
+            !resources
+                .get("", "v1", "configmaps")
+                .unwrap()
+                .returns_deleted
+        );
+        let log = pods.subresource("log").unwrap();
+        assert!(log.plain_text);
+        let follow = log
+            .query
+            .iter()
+            .find(|parameter| parameter.name == "follow");
+        assert_eq!(follow.unwrap().kind, "boolean");
     }
 
     #[test]

@@ -156,7 +156,10 @@ pub struct PatchRule {
 /// An object with named fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
+    /// Sorted by name.
     fields: Vec<Field>,
+    /// Places in `fields`, in the order of declaration.
+    declared: Vec<u16>,
     /// Whether fields that are not named here are kept.
     pub preserve_unknown_fields: bool,
     /// Whether it is a whole object with its own `apiVersion`, `kind` and `metadata`.
@@ -166,13 +169,26 @@ pub struct Object {
 }
 
 impl Object {
-    /// An object with these fields.
-    pub fn new(mut fields: Vec<Field>) -> Self {
-        fields.sort_by(|a, b| a.name.cmp(&b.name));
+    /// An object with these fields, declared in this order.
+    pub fn new(fields: Vec<Field>) -> Self {
+        let mut numbered: Vec<_> = (0..).zip(fields).collect();
+        numbered.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        let mut declared = vec![0; numbered.len()];
+        for (place, (number, _)) in (0..).zip(&numbered) {
+            declared[*number] = place;
+        }
         Self {
-            fields,
+            fields: numbered.into_iter().map(|(_, field)| field).collect(),
+            declared,
             ..Self::default()
         }
+    }
+
+    /// All fields in the order of declaration.
+    pub fn declared(&self) -> impl Iterator<Item = &Field> {
+        self.declared
+            .iter()
+            .map(|place| &self.fields[usize::from(*place)])
     }
 
     /// All fields, sorted by name.

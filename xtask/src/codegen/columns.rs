@@ -184,3 +184,33 @@ fn column(row: &str) -> anyhow::Result<String> {
     );
     Ok(format!("{name}|{kind}|{format}|{priority}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_keeps_all_but_its_description() {
+        let row = r#"{Name: "Age", Type: "string", Priority: 1, Description: "x, y"},"#;
+        assert_eq!(column(row).unwrap(), "Age|string||1");
+        let row = r#"{Name: "Name", Type: "string", Format: "name", Description: f()["name"]},"#;
+        assert_eq!(column(row).unwrap(), "Name|string|name|0");
+        assert!(column(r#"{Heading: "Age"},"#).is_err());
+    }
+
+    #[test]
+    fn a_printer_is_known_by_what_it_prints() {
+        let signature = "PodList(list *api.PodList, options Options) (Rows, error) {";
+        assert_eq!(
+            first_parameter(signature),
+            Some(("PodList", ("api", "PodList")))
+        );
+        let import_line = r#"api "k8s.io/kubernetes/pkg/apis/core""#;
+        assert_eq!(import(import_line), Some(("api", "core")));
+        assert_eq!(
+            import(r#""k8s.io/kubernetes/pkg/apis/apps""#),
+            Some(("apps", "apps"))
+        );
+        assert_eq!(import(r#""fmt""#), None);
+    }
+}

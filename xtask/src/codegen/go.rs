@@ -196,3 +196,61 @@ fn proto_tag(tag: &str, declaration: &str) -> anyhow::Result<(u32, String)> {
     let first = letters.next().into_iter().flat_map(char::to_lowercase);
     Ok((number, first.chain(letters).collect()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(source: &str) -> Package {
+        let mut package = Package {
+            structs: BTreeMap::new(),
+            imports: BTreeMap::new(),
+        };
+        package.read_source(source).unwrap();
+        package
+    }
+
+    #[test]
+    fn a_field_is_read_from_its_declaration_and_tags() {
+        let line =
+            r#"  Port *int32 `json:"port,omitempty" protobuf:"varint,3,opt,name=port"` // note"#;
+        let field = Field::parse(line).unwrap().unwrap();
+        assert_eq!((&*field.json, &*field.go_type), ("port", "int32"));
+        assert!(field.pointer && field.omit_empty && !field.omit_zero);
+        assert_eq!(field.proto, Some((3, "port".to_owned())));
+    }
+
+    #[test]
+    fn an_embedded_struct_is_inlined_and_named_after_its_type() {
+        let line = r#"  ProbeHandler `json:",inline" protobuf:"bytes,1,opt"`"#;
+        let field = Field::parse(line).unwrap().unwrap();
+        assert_eq!((&*field.json, &*field.go_type), ("", "ProbeHandler"));
+        assert_eq!(field.proto, Some((1, "probeHandler".to_owned())));
+    }
+
+    #[test]
+    fn comments_and_fields_outside_of_json_are_passed_over() {
+        for line in [
+            "",
+            "// Name string `json:\"name\"`",
+            "  hidden int",
+            "  X int `json:\"-\"`",
+        ] {
+            assert!(Field::parse(line).unwrap().is_none(), "{line}");
+        }
+        assert!(Field::parse("  X int `json:\",omitempty\"`").is_err());
+    }
+
+    #[test]
+    fn structs_and_imports_are_found_in_a_source() {
+        let package = package(concat!(
+            "import (\n\tv1 \"k8s.io/api/core/v1\"\n\t\"k8s.io/api/apps/v2\"\n)\n",
+            "type Empty struct{}\n",
+            "type One struct {\n\tA string `json:\"a\"`\n}\n",
+        ));
+        assert_eq!(package.structs["One"].len(), 1);
+        assert!(package.structs["Empty"].is_empty());
+        assert_eq!(package.imports["v1"], "k8s.io/api/core/v1");
+        assert_eq!(package.imports["v2"], "k8s.io/api/apps/v2");
+    }
+}

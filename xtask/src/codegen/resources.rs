@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use sendo_apimachinery::resources::storage_version_hash;
 
+use super::openapi::{self, Documents};
 use super::{Modules, is_stable};
 
 /// All served resources, groups and versions in the order of discovery.
@@ -31,11 +32,26 @@ pub(crate) struct Resource {
     categories: Vec<String>,
     verbs: Vec<String>,
     storage_hash: Option<String>,
+    /// Deleting answers with the object rather than with a status.
+    returns_deleted: bool,
+    /// A subresource answers with plain text.
+    plain_text: bool,
+    /// A subresource's own query parameters, as `follow:boolean`.
+    query: Vec<String>,
 }
+
+/// Query parameters that every resource has.
+const COMMON_QUERY: [&str; 5] = [
+    "dryRun",
+    "fieldManager",
+    "fieldValidation",
+    "force",
+    "pretty",
+];
 
 impl Resources {
     /// Reads the core group and every stable version of the others.
-    pub(crate) fn read(modules: &Modules) -> anyhow::Result<Self> {
+    pub(crate) fn read(modules: &Modules, documents: &Documents) -> anyhow::Result<Self> {
         let directory = modules.kubernetes().join("api/discovery");
         let mut all = Vec::new();
         read_document(&directory.join("api__v1.json"), &mut all)?;
@@ -48,6 +64,9 @@ impl Resources {
                     read_document(&directory.join(file), &mut all)?;
                 }
             }
+        }
+        for resource in &mut all {
+            resource.read_operations(documents)?;
         }
         Ok(Self { all })
     }
@@ -70,6 +89,12 @@ impl Resources {
                     if let Some(version) = &resource.kind_version {
                         let _ = write!(text, " in={version}");
                     }
+                    if resource.plain_text {
+                        text.push_str(" text");
+                    }
+                    if !resource.query.is_empty() {
+                        let _ = write!(text, " query={}", resource.query.join(","));
+                    }
                 }
                 None => self.render_resource(resource, &mut text),
             }
@@ -86,6 +111,9 @@ impl Resources {
         );
         if resource.namespaced {
             text.push_str(" namespaced");
+        }
+        if resource.returns_deleted {
+            text.push_str(" returns-deleted");
         }
         for (key, values) in [
             ("short", &resource.short_names),
@@ -127,6 +155,55 @@ impl Resource {
     }
 }
 
+impl Resource {
+    /// What only the published operations know.
+    fn read_operations(&mut self, documents: &Documents) -> anyhow::Result<()> {
+        let path = self.path();
+        if self.name.contains('/') {
+            let item = documents.operations(&path);
+            let item = item.with_context(|| format!("no operations at {path}"))?;
+            let answer = &item["get"]["responses"]["200"]["content"];
+            self.plain_text = !answer["text/plain"].is_null();
+            let parameters = item["parameters"].as_array();
+            for parameter in parameters.map(Vec::as_slice).unwrap_or_default() {
+                let name = text(parameter, "name");
+                if parameter["in"] == "query" && !COMMON_QUERY.contains(&name.as_str()) {
+                    self.query
+                        .push(format!("{name}:{}", text(&parameter["schema"], "type")));
+                }
+            }
+        } else if self.verbs.iter().any(|verb| verb == "delete") {
+            let item = documents.operations(&format!("{path}/{{name}}"));
+            let item = item.with_context(|| format!("no operations at {path}/{{name}}"))?;
+            let answer = &item["delete"]["responses"]["200"]["content"]["application/json"];
+            let answer = openapi::reference(&answer["schema"]).context("an answer of no type")?;
+            self.returns_deleted = !answer.ends_with(".Status");
+        }
+        Ok(())
+    }
+
+    /// The version of the kind, which may be another than the resource's.
+    pub(crate) fn kind_group_version(&self) -> String {
+        self.kind_version
+            .clone()
+            .unwrap_or_else(|| self.group_version())
+    }
+
+    fn path(&self) -> String {
+        let root = if self.group.is_empty() { "api" } else { "apis" };
+        let namespace = if self.namespaced {
+            "namespaces/{namespace}/"
+        } else {
+            ""
+        };
+        let below = match self.name.split_once('/') {
+            Some((resource, subresource)) => format!("{resource}/{{name}}/{subresource}"),
+            None => self.name.clone(),
+        };
+        format!("/{root}/{}/{namespace}{below}", self.group_version())
+    }
+}
+
 fn read_json(path: &Path) -> anyhow::Result<Value> {
     let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
     serde_json::from_slice(&bytes).with_context(|| format!("parse {}", path.display()))
@@ -157,6 +234,9 @@ fn read_document(path: &Path, all: &mut Vec<Resource>) -> anyhow::Result<()> {
             categories: texts(resource, "categories"),
             verbs: texts(resource, "verbs"),
             storage_hash: resource["storageVersionHash"].as_str().map(str::to_owned),
+            returns_deleted: false,
+            plain_text: false,
+            query: Vec::new(),
         });
     }
     Ok(())

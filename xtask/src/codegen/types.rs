@@ -4,47 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail, ensure};
-use protox::prost_reflect::{FieldDescriptor, Kind};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Modules;
 use super::enums::Enums;
 use super::go::{self, Packages};
-use super::openapi::{Documents, reference};
+use super::openapi::Documents;
 use super::proto::Messages;
-
-/// Types with an encoding of their own, and the word that stands for them.
-const SPECIAL: [(&str, &str); 11] = [
-    ("io.k8s.apimachinery.pkg.api.resource.Quantity", "quantity"),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "fields"),
-    (
-        "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
-        "micro-time",
-    ),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.Patch", "patch"),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", "time"),
-    ("io.k8s.apimachinery.pkg.runtime.RawExtension", "extension"),
-    (
-        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
-        "int-or-string",
-    ),
-    (
-        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
-        "json",
-    ),
-    (
-        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
-        "props-or-array",
-    ),
-    (
-        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
-        "props-or-bool",
-    ),
-    (
-        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
-        "props-or-strings",
-    ),
-];
+use super::shape::{self, Shape};
 
 /// The text of `types.txt`.
 pub(crate) fn render(modules: &Modules, documents: &Documents) -> anyhow::Result<String> {
@@ -55,7 +22,7 @@ pub(crate) fn render(modules: &Modules, documents: &Documents) -> anyhow::Result
     };
     let mut by_package: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for (full_name, schema) in &documents.schemas {
-        if special(full_name).is_none() {
+        if shape::special(full_name).is_none() {
             let (package, name) = full_name
                 .rsplit_once('.')
                 .context("a name without package")?;
@@ -77,10 +44,23 @@ pub(crate) fn render(modules: &Modules, documents: &Documents) -> anyhow::Result
     Ok(text)
 }
 
-fn special(full_name: &str) -> Option<&'static str> {
-    SPECIAL
-        .iter()
-        .find_map(|(name, word)| (*name == full_name).then_some(*word))
+/// The full names of types that are kinds, by version and kind.
+pub(crate) type KindNames = BTreeMap<(String, String), String>;
+
+/// Every kind of the documents but those that each group repeats.
+pub(crate) fn kind_names(documents: &Documents) -> anyhow::Result<KindNames> {
+    let mut names = KindNames::new();
+    for (full_name, schema) in &documents.schemas {
+        let (Some(kinds), Some((_, name))) = (
+            schema.get("x-kubernetes-group-version-kind"),
+            full_name.rsplit_once('.'),
+        ) else {
+            continue;
+        };
+        let key = (kind_version(name, kinds)?, name.to_owned());
+        names.insert(key, full_name.clone());
+    }
+    Ok(names)
 }
 
 /// `io.k8s.api.core.v1` is the Go package `k8s.io/api/core/v1`.
@@ -229,7 +209,7 @@ impl Join<'_> {
             let message = self.messages.get(&field.owner.0, &field.owner.1);
             let descriptor = message.and_then(|message| message.get_field(*number));
             let descriptor = descriptor.context("no such protobuf field")?;
-            path.extend(wire_path(&shape, &descriptor)?);
+            path.extend(shape.wire_path(&descriptor)?);
         }
 
         let mut line = field.go.json.clone();
@@ -250,7 +230,7 @@ impl Join<'_> {
             }
         }
         write_default(&field.go, &shape, property, &mut line)?;
-        write_extensions(property, &mut line)?;
+        write_extensions(&shape, property, &mut line)?;
         let values = self
             .enums
             .values(&field.owner.0, &field.owner.1, &field.go.json);
@@ -263,140 +243,6 @@ impl Join<'_> {
         }
         Ok(line)
     }
-}
-
-/// The JSON shape of a value.
-enum Shape {
-    /// A scalar or one of the special types, by its word.
-    Word(&'static str),
-    Reference(String),
-    List(Box<Shape>),
-    Map(Box<Shape>),
-}
-
-impl Shape {
-    fn of(schema: &Value) -> anyhow::Result<Self> {
-        if let Some(name) = reference(schema) {
-            return Ok(match special(name) {
-                Some(word) => Self::Word(word),
-                None => Self::Reference(name.to_owned()),
-            });
-        }
-        let format = schema["format"].as_str().unwrap_or_default();
-        Ok(
-            match (schema["type"].as_str().unwrap_or_default(), format) {
-                ("boolean", "") => Self::Word("bool"),
-                ("integer", "int32") => Self::Word("int32"),
-                ("integer", "int64") => Self::Word("int64"),
-                ("number", "double") => Self::Word("double"),
-                ("string", "") => Self::Word("string"),
-                ("string", "byte") => Self::Word("bytes"),
-                ("array", "") => Self::List(Box::new(Self::element(&schema["items"])?)),
-                ("object", "") if schema.get("additionalProperties").is_some() => {
-                    Self::Map(Box::new(Self::element(&schema["additionalProperties"])?))
-                }
-                (kind, format) => bail!("unknown shape: type {kind:?}, format {format:?}"),
-            },
-        )
-    }
-
-    /// Elements have no default but the zero value that every one of them has.
-    fn element(schema: &Value) -> anyhow::Result<Self> {
-        let shape = Self::of(schema)?;
-        let default = schema.get("default");
-        ensure!(
-            default == shape.zero().as_ref(),
-            "an element with the default {default:?}"
-        );
-        Ok(shape)
-    }
-
-    /// What OpenAPI shows as the default of a value that is always there.
-    fn zero(&self) -> Option<Value> {
-        match self {
-            Self::Word("bool") => Some(json!(false)),
-            Self::Word("int32" | "int64" | "double") => Some(json!(0)),
-            Self::Word("string") => Some(json!("")),
-            Self::Reference(_) => Some(json!({})),
-            Self::Word(_) | Self::List(_) | Self::Map(_) => None,
-        }
-    }
-
-    fn write(&self, package: &str, line: &mut String) {
-        match self {
-            Self::Word(word) => line.push_str(word),
-            Self::Reference(name) => match name.rsplit_once('.') {
-                Some((own, name)) if own == package => line.push_str(name),
-                _ => line.push_str(name),
-            },
-            Self::List(items) => {
-                line.push_str("[]");
-                items.write(package, line);
-            }
-            Self::Map(values) => {
-                line.push_str("{}");
-                values.write(package, line);
-            }
-        }
-    }
-}
-
-/// Checks that protobuf carries the shape; answers the rest of the path where
-/// the value lies in a message of its own, as a named list type does.
-fn wire_path(shape: &Shape, field: &FieldDescriptor) -> anyhow::Result<Option<u32>> {
-    match shape {
-        Shape::List(items) if field.is_list() => check_single(items, &field.kind())?,
-        Shape::List(items) => return Ok(Some(wrapped(items, &field.kind())?)),
-        Shape::Map(values) if field.is_map() => {
-            let entry = field.kind();
-            let entry = entry.as_message().context("a map without entries")?;
-            check_single(values, &entry.map_entry_value_field().kind())?;
-        }
-        single => check_single(single, &field.kind())?,
-    }
-    Ok(None)
-}
-
-fn check_single(shape: &Shape, kind: &Kind) -> anyhow::Result<()> {
-    let agrees = match (shape, kind) {
-        (Shape::List(items), kind) => return wrapped(items, kind).map(drop),
-        (Shape::Word("bool"), Kind::Bool)
-        | (Shape::Word("int32"), Kind::Int32)
-        | (Shape::Word("int64"), Kind::Int64)
-        | (Shape::Word("double"), Kind::Double)
-        | (Shape::Word("string"), Kind::String)
-        | (Shape::Word("bytes"), Kind::Bytes) => true,
-        (Shape::Word(word), Kind::Message(message)) => SPECIAL
-            .iter()
-            .any(|(name, special)| special == word && same_type(name, message.full_name())),
-        (Shape::Reference(name), Kind::Message(message)) => same_type(name, message.full_name()),
-        _ => false,
-    };
-    ensure!(agrees, "protobuf has {kind:?} here");
-    Ok(())
-}
-
-/// A list inside a message that has no other field.
-fn wrapped(items: &Shape, kind: &Kind) -> anyhow::Result<u32> {
-    let message = kind
-        .as_message()
-        .context("neither repeated nor a message")?;
-    let mut fields = message.fields();
-    match (fields.next(), fields.next()) {
-        (Some(field), None) if field.is_list() && field.number() == 1 => {
-            check_single(items, &field.kind())?;
-            Ok(1)
-        }
-        _ => bail!("{} is not a list in a message", message.full_name()),
-    }
-}
-
-fn same_type(openapi: &str, proto: &str) -> bool {
-    let rest = openapi
-        .strip_prefix("io.k8s.")
-        .unwrap_or(openapi)
-        .replace('-', "_");
-    proto.strip_prefix("k8s.io.") == Some(&rest)
 }
 
 /// OpenAPI states the zero value as default of whatever Go always shows; only a
@@ -414,17 +260,21 @@ fn write_default(
         (Some(default), _) => {
             let _ = write!(line, " default={}", word(default)?);
         }
-        (None, _) => line.push_str(" undefaulted"),
+        (None, Some(_)) => bail!("no default where the zero value is always shown"),
+        (None, None) => {}
     }
     Ok(())
 }
 
-fn write_extensions(property: &Value, line: &mut String) -> anyhow::Result<()> {
+fn write_extensions(shape: &Shape, property: &Value, line: &mut String) -> anyhow::Result<()> {
+    let is_list = matches!(shape, Shape::List(_));
     for (key, value) in property
         .as_object()
         .context("a property that is no object")?
     {
         let _ = match key.as_str() {
+            // Bytes are a list in Go, yet a string to whoever reads the schema.
+            "x-kubernetes-list-type" if !is_list => continue,
             "x-kubernetes-list-type" => write!(line, " list={}", text(value)?),
             "x-kubernetes-list-map-keys" => write!(line, " keys={}", texts(value)?),
             "x-kubernetes-map-type" => write!(line, " map={}", text(value)?),

@@ -1,6 +1,6 @@
 //! Reads the committed facts about resources, a line each.
 
-use super::{Column, Resource, Scope, Storage, Subresource, default_columns};
+use super::{Column, QueryParameter, Resource, Scope, Storage, Subresource, default_columns};
 
 const RESOURCES: &str = include_str!("../../facts/resources.txt");
 const COLUMNS: &str = include_str!("../../facts/columns.txt");
@@ -40,11 +40,13 @@ fn read_resource(group: &str, version: &str, line: &str) -> Resource {
         categories: Vec::new(),
         subresources: Vec::new(),
         storage: None,
+        returns_deleted: false,
         columns: default_columns(),
     };
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
             ("namespaced", _) => resource.scope = Scope::Namespaced,
+            ("returns-deleted", _) => resource.returns_deleted = true,
             ("short", names) => resource.short_names = list(names),
             ("categories", names) => resource.categories = list(names),
             ("verbs", names) => resource.verbs = list(names),
@@ -77,9 +79,15 @@ fn read_subresource(group: &str, version: &str, line: &str) -> Subresource {
         group: group.to_owned(),
         version: version.to_owned(),
         verbs: Vec::new(),
+        plain_text: false,
+        query: Vec::new(),
     };
     for word in words {
         match word.split_once('=') {
+            None if word == "text" => subresource.plain_text = true,
+            Some(("query", parameters)) => {
+                subresource.query = parameters.split(',').map(read_parameter).collect();
+            }
             Some(("in", group_version)) => {
                 let (group, version) = split(group_version);
                 subresource.group = group.to_owned();
@@ -90,6 +98,14 @@ fn read_subresource(group: &str, version: &str, line: &str) -> Subresource {
         }
     }
     subresource
+}
+
+fn read_parameter(text: &str) -> QueryParameter {
+    let (name, kind) = text.split_once(':').expect("a parameter has a type");
+    QueryParameter {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+    }
 }
 
 /// Columns come in the order of resources; those without keep the default.

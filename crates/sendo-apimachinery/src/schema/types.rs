@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use sha2::{Digest as _, Sha256};
+
 use super::{Schema, SchemaRef, Shape, text};
 
 /// Stands for every group version among kinds.
@@ -16,6 +18,7 @@ pub struct Types {
     entries: Vec<Entry>,
     /// The kinds among them, sorted by version and kind.
     kinds: Vec<Kind>,
+    digest: OnceLock<Vec<u8>>,
 }
 
 /// A named type of a registry.
@@ -27,7 +30,12 @@ struct Entry {
     name: &'static str,
     /// The type's own line and the lines of its fields.
     text: &'static str,
-    schema: OnceLock<Box<Schema>>,
+    read: OnceLock<Box<Read>>,
+}
+
+/// A type that was asked for.
+struct Read {
+    schema: Schema,
     /// Refers to this very type, for walks that start here.
     reference: Schema,
 }
@@ -60,14 +68,17 @@ impl Types {
                     package,
                     name,
                     text: block,
-                    schema: OnceLock::new(),
-                    reference: Schema::new(Shape::Reference(id)),
+                    read: OnceLock::new(),
                 });
             }
             package = text::next_package(block).unwrap_or(package);
         }
         kinds.sort_by_key(|kind| (kind.api_version, kind.kind));
-        Self { entries, kinds }
+        Self {
+            entries,
+            kinds,
+            digest: OnceLock::new(),
+        }
     }
 
     /// The schema of a kind: `types.kind("apps/v1", "Deployment")`.
@@ -98,7 +109,7 @@ impl Types {
 
     /// The type behind a handle.
     pub fn get(&self, id: TypeId) -> SchemaRef<'_> {
-        SchemaRef::new(self, &self.entry(id).reference)
+        SchemaRef::new(self, &self.read(id).reference)
     }
 
     /// A schema made at run time, with this registry for its references.
@@ -125,15 +136,30 @@ impl Types {
             .map(|kind| (kind.api_version, kind.kind, kind.id))
     }
 
-    /// The schema of a type, read on first use.
+    /// A digest of the facts that this registry reads, for hashes of whatever
+    /// depends on them.
+    pub(crate) fn digest(&self) -> &[u8] {
+        self.digest
+            .get_or_init(|| Sha256::digest(text::TYPES).to_vec())
+    }
+
+    /// The schema of a type.
     pub(super) fn schema(&self, id: TypeId) -> &Schema {
+        &self.read(id).schema
+    }
+
+    /// A type, read on first use.
+    fn read(&self, id: TypeId) -> &Read {
         let entry = self.entry(id);
-        entry.schema.get_or_init(|| {
+        entry.read.get_or_init(|| {
             let resolve = |name: &str| match name.rsplit_once('.') {
                 Some((package, name)) => self.find(package, name),
                 None => self.find(entry.package, name),
             };
-            Box::new(text::read_type(entry.text, &resolve))
+            Box::new(Read {
+                schema: text::read_type(entry.text, &resolve),
+                reference: Schema::new(Shape::Reference(id)),
+            })
         })
     }
 

@@ -44,6 +44,11 @@ impl<'a> SchemaRef<'a> {
         self.schema
     }
 
+    /// What the named type says, or this place if it refers to none.
+    pub fn target(self) -> &'a Schema {
+        self.target
+    }
+
     /// The shape, never a reference.
     pub fn shape(self) -> &'a Shape {
         &self.target.shape

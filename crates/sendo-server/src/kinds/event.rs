@@ -1,7 +1,11 @@
 //! Events, which two API groups serve from one store.
 
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
 use serde_json::{Map, Value};
 
+use super::check::{self, Errors};
 use super::value::{Read, Write, with_api_version};
 use super::{NAMESPACE, Rules, UnknownFields};
 
@@ -46,6 +50,8 @@ pub(super) const RULES: Rules = Rules {
         ("type", |event| event.text("type").to_owned()),
     ],
     unknown_fields: UnknownFields::NotSupported,
+    validate: |cx, event| validate(cx.api_version, event),
+    validate_update: |cx, new, old| validate_update(cx.api_version, new, old),
     create_on_update: true,
     convert,
     ..Rules::NEUTRAL
@@ -113,6 +119,165 @@ fn renamed(event: &Value, api_version: &str, names: Vec<(&str, &str)>) -> Value 
     out
 }
 
+fn validate(version: &str, event: &Value) -> Errors {
+    let mut errors = validate_in_any_version(version, event);
+    if version == CORE {
+        return errors;
+    }
+    errors.extend(check::new_metadata(
+        event,
+        Scope::Namespaced,
+        names::dns1123_subdomain,
+    ));
+    series(&mut errors, event);
+    if !event.has("eventTime") {
+        errors.push(Error::required(&Path::new("eventTime"), ""));
+    }
+    let kind = event.text("type");
+    if !matches!(kind, "Normal" | "Warning") {
+        let fault = format!("has invalid value: {kind}");
+        errors.push(Error::invalid(&Path::new("type"), "", fault));
+    }
+    let source = event.at("source");
+    let has_source = !source.text("component").is_empty() || !source.text("host").is_empty();
+    for (key, is_there) in [
+        ("firstTimestamp", event.has("firstTimestamp")),
+        ("lastTimestamp", event.has("lastTimestamp")),
+        ("count", event.count("count") != 0),
+        ("source", has_source),
+    ] {
+        if is_there {
+            errors.push(Error::invalid(&Path::new(key), "", "needs to be unset"));
+        }
+    }
+    errors
+}
+
+fn validate_update(version: &str, new: &Value, old: &Value) -> Errors {
+    let mut errors = validate_in_any_version(version, new);
+    if version == CORE {
+        return errors;
+    }
+    errors.extend(check::changed_metadata(new, old));
+    if new.at("series") != old.at("series") {
+        series(&mut errors, new);
+    }
+    for key in [
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "reason",
+        "type",
+        "eventTime",
+        "action",
+        "related",
+    ] {
+        unchanged(&mut errors, key, key, new, old);
+    }
+    unchanged(
+        &mut errors,
+        "reportingComponent",
+        "reportingController",
+        new,
+        old,
+    );
+    unchanged(
+        &mut errors,
+        "reportingInstance",
+        "reportingInstance",
+        new,
+        old,
+    );
+    errors
+}
+
+/// A fixed member; a text left out shows as an empty one.
+fn unchanged(errors: &mut Errors, key: &str, shown: &str, new: &Value, old: &Value) {
+    let is_text = !matches!(
+        key,
+        "eventTime" | "firstTimestamp" | "lastTimestamp" | "related"
+    );
+    let of = |event: &Value| match event.at(key) {
+        Value::Null if key == "count" => 0.into(),
+        Value::Null if is_text => "".into(),
+        value => value.clone(),
+    };
+    check::immutable(errors, &Path::new(shown), &of(new), &of(old));
+}
+
+fn series(errors: &mut Errors, event: &Value) {
+    let series = event.at("series");
+    if series.is_null() {
+        return;
+    }
+    if series.count("count") < 2 {
+        errors.push(Error::invalid(
+            &Path::new("series.count"),
+            "",
+            "should be at least 2",
+        ));
+    }
+    if !series.has("lastObservedTime") {
+        errors.push(Error::required(&Path::new("series.lastObservedTime"), ""));
+    }
+}
+
+/// An event is about an object of its own namespace; with an event time it says who did what, too.
+fn validate_in_any_version(version: &str, event: &Value) -> Errors {
+    let mut errors = Vec::new();
+    let namespace = event.at("metadata").text("namespace");
+    let involved = event.at("involvedObject").text("namespace");
+    let is_new = event.has("eventTime");
+    let is_foreign = match (involved, is_new) {
+        ("", false) => !matches!(namespace, "" | "default"),
+        ("", true) => !matches!(namespace, "default" | "kube-system"),
+        (_, false) => namespace != involved,
+        (_, true) => false,
+    };
+    if is_foreign {
+        let path = Path::new("involvedObject").child("namespace");
+        errors.push(Error::invalid(
+            &path,
+            involved,
+            "does not match event.namespace",
+        ));
+    }
+    if is_new {
+        let reporter = if version == CORE {
+            "reportingComponent"
+        } else {
+            "reportingController"
+        };
+        let reporter = &Path::new(reporter);
+        let name = event.text("reportingComponent");
+        check::required(&mut errors, reporter, name);
+        check::label_name(&mut errors, reporter, name);
+        for key in ["reportingInstance", "action", "reason"] {
+            check::required(&mut errors, &Path::new(key), event.text(key));
+            at_most(&mut errors, key, event.text(key), 128);
+        }
+        at_most(&mut errors, "message", event.text("message"), 1024);
+    }
+    check::faults(
+        &mut errors,
+        &Path::new("namespace"),
+        namespace,
+        names::dns1123_subdomain(namespace),
+    );
+    errors
+}
+
+fn at_most(errors: &mut Errors, key: &str, text: &str, length: usize) {
+    if text.len() > length {
+        let fault = format!("can have at most {length} characters");
+        errors.push(Error::invalid(&Path::new(key), "", fault));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -125,5 +290,35 @@ mod tests {
         let events = json!({"apiVersion": EVENTS, "regarding": {"name": "p"}, "note": "m", "reportingController": "c"});
         assert_eq!(convert(&core, CORE, EVENTS), events);
         assert_eq!(convert(&events, EVENTS, CORE), core);
+    }
+
+    #[test]
+    fn an_event_is_about_its_own_namespace() {
+        let event = |namespace: &str, about: &str| json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"namespace": about}});
+        for (namespace, about, faults) in [
+            ("n", "n", 0),
+            ("default", "", 0),
+            ("n", "", 1),
+            ("n", "m", 1),
+        ] {
+            assert_eq!(
+                validate(CORE, &event(namespace, about)).len(),
+                faults,
+                "{namespace} {about}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_newer_group_asks_for_more() {
+        let event = json!({"metadata": {"name": "e", "namespace": "n"}, "involvedObject": {"namespace": "n"},
+                           "eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "c",
+                           "reportingInstance": "i", "action": "a", "reason": "r", "count": 1});
+        assert_eq!(validate(CORE, &event), []);
+        let fields: Vec<String> = validate(EVENTS, &event)
+            .into_iter()
+            .map(|error| error.field)
+            .collect();
+        assert_eq!(fields, ["type", "count"]);
     }
 }

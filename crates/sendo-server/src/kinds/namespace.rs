@@ -1,9 +1,13 @@
 //! Namespaces.
 
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
 use serde_json::{Value, json};
 
+use super::check::{self, Errors};
 use super::value::{Read, Write};
-use super::{Cx, Rules, UnknownFields, Update};
+use super::{Cx, Rules, UnknownFields, Update, writes};
 
 /// The label that holds a namespace's name, so that selectors can choose it.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -23,9 +27,14 @@ pub(super) const RULES: Rules = Rules {
         new.object("spec").copy_from("finalizers", old.at("spec"));
         new.copy_from("status", old);
     },
-    prepare_for_status_update: |_, new, old| {
-        new.copy_from("spec", old);
+    validate: |_, namespace| validate(namespace),
+    validate_update: |_, new, old| {
+        let mut errors = validate(new);
+        errors.extend(check::changed_metadata(new, old));
+        errors
     },
+    prepare_for_status_update: writes::status_with_metadata,
+    validate_status_update: |_, new, old| validate_status_update(new, old),
     subresources: &[("finalize", FINALIZE)],
     // A generated name comes after defaulting.
     canonicalize: label_with_name,
@@ -39,8 +48,51 @@ pub(super) const RULES: Rules = Rules {
 /// `/finalize` changes nothing but the finalizers of the spec.
 const FINALIZE: Update = Update {
     prepare: |_, new, old| new.copy_from("status", old),
-    validate: |_, _, _| Vec::new(),
+    validate: |_, new, old| {
+        let mut errors = check::changed_metadata(new, old);
+        let path = Path::new("spec").child("finalizers");
+        for (i, name) in check::texts(new.at("spec"), "finalizers").enumerate() {
+            finalizer(&mut errors, &path.index(i), name);
+        }
+        errors
+    },
 };
+
+fn validate(namespace: &Value) -> Errors {
+    let mut errors = check::new_metadata(namespace, Scope::Cluster, names::dns1123_label);
+    let path = Path::new("spec").child("finalizers");
+    for name in check::texts(namespace.at("spec"), "finalizers") {
+        finalizer(&mut errors, &path, name);
+    }
+    errors
+}
+
+fn finalizer(errors: &mut Errors, path: &Path, name: &str) {
+    check::label_name(errors, path, name);
+    if !name.contains('/') && ![FINALIZER, "orphan", "foregroundDeletion"].contains(&name) {
+        let fault = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(Error::invalid(path, name, fault));
+    }
+}
+
+/// A namespace is terminating exactly while it is being deleted.
+fn validate_status_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = check::changed_metadata(new, old);
+    let (phase, state) = match new.at("metadata").has("deletionTimestamp") {
+        false => ("Active", "empty"),
+        true => ("Terminating", "not empty"),
+    };
+    let found = new.at("status").text("phase");
+    if found != phase {
+        let fault = format!("may only be '{phase}' if `deletionTimestamp` is {state}");
+        errors.push(Error::invalid(
+            &Path::new("status").child("Phase"),
+            found,
+            fault,
+        ));
+    }
+    errors
+}
 
 fn label_with_name(namespace: &mut Value) {
     let name = namespace.at("metadata").text("name").to_owned();

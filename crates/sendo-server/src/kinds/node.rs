@@ -1,9 +1,16 @@
 //! Nodes.
 
+use sendo_apimachinery::addresses::{Cidr, Form, validate_cidr};
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
 use serde_json::{Value, json};
 
+use super::check::{self, Errors};
+use super::ordered::Ordered;
+use super::pod::affinity;
 use super::value::{Read, Write};
-use super::{Rules, UnknownFields};
+use super::{Rules, UnknownFields, resources};
 
 pub(super) const RULES: Rules = Rules {
     default,
@@ -23,6 +30,15 @@ pub(super) const RULES: Rules = Rules {
             new.object("status").remove("config");
         }
     },
+    validate: |_, node| validate(node),
+    validate_update: |_, new, old| {
+        let mut errors = validate(new);
+        errors.extend(validate_update(new, old));
+        errors
+    },
+    validate_status_update: |_, new, old| validate_update(new, old),
+    warnings_on_create: warnings,
+    warnings_on_update: |new, _| warnings(new),
     selectable_fields: &[("spec.unschedulable", |node| {
         node.at("spec").is_set("unschedulable").to_string()
     })],
@@ -56,6 +72,128 @@ fn one_spelling_of_pod_range(spec: &mut Value) {
     }
 }
 
+fn validate(node: &Value) -> Errors {
+    let mut errors = check::new_metadata(node, Scope::Cluster, names::dns1123_subdomain);
+    taints(&mut errors, node);
+    amounts(&mut errors, node.at("status"));
+    let path = Path::new("spec").child("podCIDRs");
+    let ranges: Vec<&str> = check::texts(node.at("spec"), "podCIDRs").collect();
+    for (i, range) in ranges.iter().enumerate() {
+        errors.extend(validate_cidr(&path.index(i), range, Form::Strict));
+    }
+    let versions: Vec<Option<bool>> = ranges
+        .iter()
+        .map(|range| Cidr::parse(range).map(|range| range.network().is_ipv4()))
+        .collect();
+    let is_dual = versions.contains(&Some(true)) && versions.contains(&Some(false));
+    if ranges.len() > 1 && (!is_dual || ranges.len() > 2) {
+        let fault = "may specify no more than one CIDR for each IP family";
+        errors.push(Error::invalid(&path, ranges, fault));
+    }
+    errors
+}
+
+/// Taints are reported as if they were metadata.
+fn taints(errors: &mut Errors, node: &Value) {
+    let path = Path::new("metadata").child("taints");
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (i, taint) in node.at("spec").items("taints").iter().enumerate() {
+        let path = path.index(i);
+        let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
+        check::label_name(errors, &path.child("key"), key);
+        let faults = names::label_value(value);
+        if !faults.is_empty() {
+            errors.push(Error::invalid(
+                &path.child("value"),
+                value,
+                faults.join(";"),
+            ));
+        }
+        match effect {
+            "" => errors.push(Error::required(&path.child("effect"), "")),
+            effect => affinity::taint_effect(errors, &path.child("effect"), effect),
+        }
+        if seen.contains(&(key, effect)) {
+            let shown = Ordered::new()
+                .text("Key", key)
+                .text("Value", value)
+                .text("Effect", effect)
+                .with("TimeAdded", taint.at("timeAdded"));
+            let mut error = Error::duplicate(&path, shown.bad_value());
+            error.detail = "taints must be unique by key and effect pair".to_owned();
+            errors.push(error);
+            continue;
+        }
+        seen.push((key, effect));
+    }
+}
+
+fn amounts(errors: &mut Errors, status: &Value) {
+    for list in ["capacity", "allocatable"] {
+        for (name, value) in status.entries(list) {
+            let path = Path::new("status").child(list).child(name);
+            resources::value(errors, &path, name, value);
+        }
+    }
+}
+
+fn validate_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = check::changed_metadata(new, old);
+    amounts(&mut errors, new.at("status"));
+    let addresses = new.at("status").items("addresses");
+    for (i, address) in addresses.iter().enumerate() {
+        if addresses[..i].contains(address) {
+            let path = Path::new("status").child("addresses").index(i);
+            let shown = Ordered::new()
+                .text("Type", address.text("type"))
+                .text("Address", address.text("address"));
+            errors.push(Error::duplicate(&path, shown.bad_value()));
+        }
+    }
+    let (spec, old_spec, path) = (new.at("spec"), old.at("spec"), Path::new("spec"));
+    let (ranges, old_ranges) = (spec.items("podCIDRs"), old_spec.items("podCIDRs"));
+    let changes = match (old_ranges.len(), ranges.len()) {
+        (0, _) => 0,
+        (before, now) if before != now => 1,
+        _ => ranges
+            .iter()
+            .zip(old_ranges)
+            .filter(|(new, old)| new != old)
+            .count(),
+    };
+    for _ in 0..changes {
+        let fault = "node updates may not change podCIDR except from \"\" to valid";
+        errors.push(Error::forbidden(&path.child("podCIDRs"), fault));
+    }
+    let provider = old_spec.text("providerID");
+    if !provider.is_empty() && provider != spec.text("providerID") {
+        let fault = "node updates may not change providerID except from \"\" to valid";
+        errors.push(Error::forbidden(&path.child("providerID"), fault));
+    }
+    taints(&mut errors, new);
+    if spec.text("externalID") != old_spec.text("externalID") {
+        errors.push(Error::forbidden(
+            &path.child("externalID"),
+            "may not be updated",
+        ));
+    }
+    errors
+}
+
+fn warnings(node: &Value) -> Vec<String> {
+    let spec = node.at("spec");
+    let mut warnings = Vec::new();
+    if spec.has("configSource") {
+        warnings.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !spec.text("externalID").is_empty() {
+        warnings.push(
+            "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned(),
+        );
+    }
+    warnings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +225,27 @@ mod tests {
         let mut node = json!({"status": {"capacity": {"cpu": "4"}}});
         default(&mut node);
         assert_eq!(node["status"]["allocatable"], json!({"cpu": "4"}));
+    }
+
+    #[test]
+    fn taints_are_unique_by_key_and_effect() {
+        let taint = |value: &str| json!({"key": "a", "value": value, "effect": "NoSchedule"});
+        let node = json!({"metadata": {"name": "n"}, "spec": {"taints": [taint("1"), taint("2")]}});
+        assert_eq!(
+            validate(&node)[0].to_string(),
+            "metadata.taints[1]: Duplicate value: \
+             {\"Key\":\"a\",\"Value\":\"2\",\"Effect\":\"NoSchedule\",\"TimeAdded\":null}: \
+             taints must be unique by key and effect pair"
+        );
+    }
+
+    #[test]
+    fn a_pod_range_once_given_stays() {
+        let node = |range: &str| json!({"metadata": {"name": "n", "resourceVersion": "1"}, "spec": {"podCIDRs": [range]}});
+        let errors = validate_update(&node("192.0.3.0/24"), &node("192.0.2.0/24"));
+        assert_eq!(errors[0].field, "spec.podCIDRs");
+        let mut bare = node("");
+        bare["spec"].remove("podCIDRs");
+        assert_eq!(validate_update(&node("192.0.2.0/24"), &bare), []);
     }
 }

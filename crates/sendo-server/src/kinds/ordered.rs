@@ -1,5 +1,6 @@
 //! JSON whose members keep their order, as Go writes structs.
 
+use sendo_apimachinery::field::BadValue;
 use sendo_apimachinery::{go_json, go_quote};
 use serde_json::Value;
 
@@ -43,6 +44,11 @@ impl Ordered {
     /// A member that is always there, `""` if it is not set.
     pub(super) fn text(self, key: &str, text: &str) -> Self {
         self.with(key, &text.into())
+    }
+
+    /// The whole object as an error shows it.
+    pub(super) fn bad_value(self) -> BadValue {
+        BadValue::Raw(self.finish())
     }
 
     /// The whole object.

@@ -1,8 +1,89 @@
 //! Requests and limits of compute resources.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::names;
+use sendo_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
+use super::check::Errors;
 use super::value::{Read, Write};
+
+const NEGATIVE: &str = "must be greater than or equal to 0";
+const HUGE_PAGES: &str = "hugepages-";
+
+/// Resource names without a domain that mean something.
+const STANDARD: [&str; 20] = [
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+    "storage",
+];
+
+/// Standard resources that are counted, not measured.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+/// The amount at a place of an object; nothing where there is none.
+pub(super) fn amount(value: &Value) -> Quantity {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    };
+    text.parse().unwrap_or_else(|_| nothing())
+}
+
+fn nothing() -> Quantity {
+    Quantity::from_units(0, sendo_apimachinery::quantity::Format::Decimal)
+}
+
+/// Rounds up all amounts of a list to thousandths, as finer ones cannot be kept.
+pub(super) fn round_up(list: &mut Value) {
+    for (_, value) in list.as_object_mut().into_iter().flatten() {
+        let mut amount = amount(value);
+        let before = amount.clone();
+        amount.round_up_to_milli();
+        if amount != before {
+            *value = amount.to_string().into();
+        }
+    }
+}
+
+/// [`round_up`] for requests and limits.
+pub(super) fn round_up_requirements(resources: &mut Value) {
+    for key in ["limits", "requests"] {
+        if let Some(list) = resources.existing(key) {
+            round_up(list);
+        }
+    }
+}
 
 /// A container that limits a resource without requesting it requests the limit.
 pub(super) fn requests_from_limits(resources: &mut Value) {
@@ -15,35 +96,466 @@ pub(super) fn requests_from_limits(resources: &mut Value) {
     }
 }
 
-/// A quantity in billionths; 0 for what is none.
-pub(super) fn amount(quantity: &Value) -> i128 {
-    let text = match quantity {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return 0,
+type Totals = BTreeMap<String, Quantity>;
+
+/// What a pod's containers need together: all that run side by side, or what the most demanding
+/// init container needs beside the sidecars started before it.
+fn together(spec: &Value, list: &str) -> Totals {
+    let of = |container: &Value| -> Totals {
+        let list = container.at("resources").entries(list);
+        list.map(|(name, value)| (name.to_owned(), amount(value)))
+            .collect()
     };
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let scale: i128 = match suffix {
-        "n" => 1,
-        "u" => 1_000,
-        "m" => 1_000_000,
-        "" => 1_000_000_000,
-        "k" => 1_000_000_000_000,
-        "M" => 1_000_000_000_000_000,
-        "G" => 1_000_000_000_000_000_000,
-        "T" => 1_000_000_000_000_000_000_000,
-        "Ki" => 1_000_000_000 << 10,
-        "Mi" => 1_000_000_000 << 20,
-        "Gi" => 1_000_000_000 << 30,
-        "Ti" => 1_000_000_000 << 40,
-        _ => return 0,
+    let add = |totals: &mut Totals, more: &Totals| {
+        for (name, amount) in more {
+            totals
+                .entry(name.clone())
+                .and_modify(|total| total.add(amount))
+                .or_insert_with(|| amount.clone());
+        }
     };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let whole: i128 = whole.parse().unwrap_or(0);
-    let divisor = 10_i128.pow(fraction.len() as u32);
-    let fraction: i128 = fraction.parse().unwrap_or(0);
-    whole * scale + fraction * scale / divisor
+    let raise = |totals: &mut Totals, other: Totals| {
+        for (name, amount) in other {
+            let total = totals.entry(name).or_insert_with(nothing);
+            if amount > *total {
+                *total = amount;
+            }
+        }
+    };
+    let mut totals = Totals::new();
+    for container in spec.items("containers") {
+        add(&mut totals, &of(container));
+    }
+    let (mut sidecars, mut starting) = (Totals::new(), Totals::new());
+    for container in spec.items("initContainers") {
+        let mut needs = of(container);
+        if container.text("restartPolicy") == "Always" {
+            add(&mut totals, &needs);
+            add(&mut sidecars, &needs);
+            needs = sidecars.clone();
+        } else {
+            add(&mut needs, &sidecars);
+        }
+        raise(&mut starting, needs);
+    }
+    raise(&mut totals, starting);
+    totals
+}
+
+/// Fills in resources of the pod as a whole, where some of them are given.
+pub(super) fn default_pod_level(spec: &mut Value) {
+    let Some(resources) = spec
+        .get("resources")
+        .filter(|resources| !resources.is_null())
+    else {
+        return;
+    };
+    let has = |list: &str| resources.entries(list).next().is_some();
+    if !has("limits") && !has("requests") {
+        return;
+    }
+    for (name, limit) in together(spec, "limits")
+        .into_iter()
+        .filter(|(name, _)| is_huge_page(name))
+    {
+        if !spec.at("resources").at("requests").has(&name) {
+            spec["resources"]
+                .object("limits")
+                .default_to(&name, limit.to_string());
+        }
+    }
+    if spec.at("resources").entries("limits").next().is_none() {
+        return;
+    }
+    for (name, request) in together(spec, "requests") {
+        if matches!(name.as_str(), "cpu" | "memory") {
+            spec["resources"]
+                .object("requests")
+                .default_to(&name, request.to_string());
+        }
+    }
+    let limits: Vec<(String, Value)> = spec["resources"]
+        .entries("limits")
+        .filter(|(name, _)| is_pod_level(name))
+        .map(|(name, value)| (name.to_owned(), value.clone()))
+        .collect();
+    for (name, limit) in limits {
+        spec["resources"]
+            .object("requests")
+            .default_to(&name, limit);
+    }
+}
+
+pub(super) fn is_huge_page(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES)
+}
+
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || is_huge_page(name)
+}
+
+/// Whether a resource is Kubernetes' own: without a domain, or of its domain.
+pub(super) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// Whether a resource is one that nodes advertise under a domain of their own.
+pub(super) fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// Whether more of a resource may be promised than there is.
+pub(super) fn is_overcommittable(name: &str) -> bool {
+    is_native(name) && !is_huge_page(name)
+}
+
+/// A resource's name, of any use.
+pub(super) fn name(errors: &mut Errors, path: &Path, name: &str) {
+    let faults = names::qualified_name(name);
+    let is_standard =
+        STANDARD.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-");
+    if !faults.is_empty() {
+        super::check::faults(errors, path, name, faults);
+    } else if !name.contains('/') && !is_standard {
+        let fault = "must be a standard resource type or fully qualified";
+        errors.push(Error::invalid(path, name, fault));
+    }
+}
+
+/// A resource's name that a container can request.
+pub(super) fn container_name(errors: &mut Errors, path: &Path, resource: &str) {
+    name(errors, path, resource);
+    if !resource.contains('/') {
+        let is_standard =
+            matches!(resource, "cpu" | "ephemeral-storage" | "memory") || is_huge_page(resource);
+        if !is_standard {
+            errors.push(Error::invalid(
+                path,
+                resource,
+                "must be a standard resource for containers",
+            ));
+        }
+    } else if !is_native(resource) && !is_extended(resource) {
+        errors.push(Error::invalid(
+            path,
+            resource,
+            "doesn't follow extended resource name standard",
+        ));
+    }
+}
+
+fn pod_name(errors: &mut Errors, path: &Path, resource: &str) {
+    let before = errors.len();
+    name(errors, path, resource);
+    if errors.len() == before && !is_pod_level(resource) {
+        errors.push(Error::not_supported(
+            path,
+            resource,
+            &["cpu", "hugepages-", "memory"],
+        ));
+    }
+}
+
+/// An amount of a resource: not negative, and whole where it is counted.
+pub(super) fn value(errors: &mut Errors, path: &Path, resource: &str, value: &Value) {
+    let amount = amount(value);
+    if amount.is_negative() {
+        errors.push(Error::invalid(path, amount.to_string(), NEGATIVE));
+    }
+    let is_counted = COUNTED.contains(&resource) || is_extended(resource);
+    if is_counted && amount.milli() % 1000 != 0 {
+        errors.push(Error::invalid(
+            path,
+            amount.to_string(),
+            "must be an integer",
+        ));
+    }
+}
+
+/// Requests and limits of a container of a pod with these resource claims.
+pub(super) fn of_container(errors: &mut Errors, path: &Path, resources: &Value, claims: &[&str]) {
+    requirements(errors, path, resources, container_name);
+    claim_names(
+        errors,
+        &path.child("claims"),
+        resources.items("claims"),
+        claims,
+    );
+}
+
+/// What a pod uses beside its containers: checked as limits.
+pub(super) fn overhead(errors: &mut Errors, path: &Path, overhead: &Value) {
+    let resources = serde_json::json!({"limits": overhead});
+    requirements(errors, path, &resources, container_name);
+}
+
+type JudgeName = fn(&mut Errors, &Path, &str);
+
+fn requirements(errors: &mut Errors, path: &Path, resources: &Value, judge_name: JudgeName) {
+    let (limits, requests) = (resources.at("limits"), resources.at("requests"));
+    let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
+    for (resource, limit) in resources.entries("limits") {
+        let path = limits_path.key(resource);
+        judge_name(errors, &path, resource);
+        value(errors, &path, resource, limit);
+        huge_pages(errors, &path, resource, limit);
+    }
+    for (resource, request) in resources.entries("requests") {
+        let path = requests_path.key(resource);
+        judge_name(errors, &path, resource);
+        value(errors, &path, resource, request);
+        if limits.has(resource) {
+            within_limit(
+                errors,
+                &requests_path,
+                resource,
+                &amount(request),
+                &amount(limits.at(resource)),
+            );
+        } else if !is_overcommittable(resource) {
+            let fault = "Limit must be set for non overcommitable resources";
+            errors.push(Error::required(&limits_path, fault));
+        }
+        huge_pages(errors, &path, resource, request);
+    }
+    let any = |wanted: fn(&str) -> bool| {
+        [limits, requests].iter().any(|list| {
+            list.as_object()
+                .into_iter()
+                .flatten()
+                .any(|(name, _)| wanted(name))
+        })
+    };
+    if any(is_huge_page) && !any(|name| matches!(name, "cpu" | "memory")) {
+        errors.push(Error::forbidden(path, "HugePages require cpu or memory"));
+    }
+}
+
+fn within_limit(
+    errors: &mut Errors,
+    path: &Path,
+    resource: &str,
+    request: &Quantity,
+    limit: &Quantity,
+) {
+    let must = if request != limit && !is_overcommittable(resource) {
+        "equal to"
+    } else if request > limit {
+        "less than or equal to"
+    } else {
+        return;
+    };
+    let fault = format!("must be {must} {resource} limit of {limit}");
+    errors.push(Error::invalid(path, request.to_string(), fault));
+}
+
+/// Huge pages come in whole pages.
+fn huge_pages(errors: &mut Errors, path: &Path, resource: &str, value: &Value) {
+    let Some(size) = resource.strip_prefix(HUGE_PAGES) else {
+        return;
+    };
+    let (size, amount) = (size.parse::<Quantity>(), amount(value));
+    let is_whole = size.is_ok_and(|size| {
+        let (size, milli) = (size.units(), size.milli());
+        size > 0 && milli % 1000 == 0 && amount.units() % size == 0
+    });
+    if !is_whole {
+        let fault = format!("{amount} is not positive integer multiple of {resource}");
+        errors.push(Error::invalid(path, amount.to_string(), fault));
+    }
+}
+
+fn claim_names(errors: &mut Errors, path: &Path, used: &[Value], claims: &[&str]) {
+    let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
+    for (i, claim) in used.iter().enumerate() {
+        let path = path.index(i);
+        let (name, request) = (
+            claim.text("name").to_owned(),
+            claim.text("request").to_owned(),
+        );
+        if name.is_empty() {
+            errors.push(Error::required(&path, ""));
+            continue;
+        }
+        if seen.contains(&(name.clone(), String::new())) {
+            errors.push(Error::duplicate(&path, name.as_str()));
+        } else {
+            if !request.is_empty() {
+                let faults = names::dns1123_label(&request);
+                super::check::faults(errors, &path.child("request"), &request, faults);
+            }
+            let key = (name.clone(), request.clone());
+            if seen.contains(&key) {
+                errors.push(Error::duplicate(&path, format!("{name}/{request}")));
+            } else if request.is_empty() {
+                for _ in seen.iter().filter(|(other, _)| *other == name) {
+                    errors.push(Error::duplicate(&path, name.as_str()));
+                }
+            }
+            seen.insert(key);
+        }
+        if !claims.contains(&name.as_str()) {
+            let mut error = Error::not_found(&path, name.as_str());
+            let mut known = claims.to_vec();
+            known.sort_unstable();
+            error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+            error.detail += &match known.is_empty() {
+                true => " which is empty".to_owned(),
+                false => format!(": {}", known.join(", ")),
+            };
+            errors.push(error);
+        }
+    }
+}
+
+/// Resources of a pod as a whole.
+pub(super) fn of_pod(errors: &mut Errors, path: &Path, spec: &Value) {
+    let resources = spec.at("resources");
+    if resources.is_null() {
+        return;
+    }
+    if spec.at("os").text("name") == "windows" {
+        errors.push(Error::forbidden(path, "may not be set for a windows pod"));
+        return;
+    }
+    if resources.has("claims") {
+        let fault = "claims may not be set for Resources at pod-level";
+        errors.push(Error::forbidden(&path.child("claims"), fault));
+    }
+    requirements(errors, path, resources, pod_name);
+    for (name, needed) in together(spec, "requests") {
+        let given = resources.at("requests").at(&name);
+        if !given.is_null() && needed > amount(given) {
+            let fault = format!(
+                "must be greater than or equal to aggregate container requests of {needed}"
+            );
+            errors.push(Error::invalid(
+                &path.child("requests").key(&name),
+                amount(given).to_string(),
+                fault,
+            ));
+        }
+    }
+    for (name, needed) in together(spec, "limits")
+        .into_iter()
+        .filter(|(name, _)| is_huge_page(name))
+    {
+        let given = resources.at("limits").at(&name);
+        if !given.is_null() && needed > amount(given) {
+            let fault =
+                format!("must be greater than or equal to aggregate container limits of {needed}");
+            errors.push(Error::invalid(
+                &path.child("limits").key(&name),
+                amount(given).to_string(),
+                fault,
+            ));
+        }
+    }
+    for (i, container) in spec.items("containers").iter().enumerate() {
+        for (name, limit) in container.at("resources").entries("limits") {
+            let (of_pod, limit) = (resources.at("limits").at(name), amount(limit));
+            if !of_pod.is_null() && limit > amount(of_pod) {
+                let path = path.child("containers").index(i).key(name).child("limits");
+                let fault = format!(
+                    "must be less than or equal to pod limits of {}",
+                    amount(of_pod)
+                );
+                errors.push(Error::invalid(&path, limit.to_string(), fault));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn faults_of(resources: Value) -> Vec<String> {
+        let mut errors = Vec::new();
+        of_container(&mut errors, &Path::new("r"), &resources, &[]);
+        errors.iter().map(Error::to_string).collect()
+    }
+
+    #[test]
+    fn requests_stay_within_limits() {
+        let cases = [
+            (
+                json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}),
+                None,
+            ),
+            (
+                json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
+                Some(
+                    "r.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
+                ),
+            ),
+            (
+                json!({"requests": {"example.dev/gpu": "1"}}),
+                Some(
+                    "r.limits: Required value: Limit must be set for non overcommitable resources",
+                ),
+            ),
+            (
+                json!({"limits": {"example.dev/gpu": "500m"}}),
+                Some("r.limits[example.dev/gpu]: Invalid value: \"500m\": must be an integer"),
+            ),
+            (
+                json!({"limits": {"cpu": "-1"}}),
+                Some("r.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0"),
+            ),
+            (
+                json!({"limits": {"pods": "1"}}),
+                Some(
+                    "r.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers",
+                ),
+            ),
+            (
+                json!({"limits": {"hugepages-2Mi": "3Mi", "cpu": "1"}}),
+                Some(
+                    "r.limits[hugepages-2Mi]: Invalid value: \"3Mi\": \
+                     3Mi is not positive integer multiple of hugepages-2Mi",
+                ),
+            ),
+        ];
+        for (resources, expected) in cases {
+            assert_eq!(faults_of(resources).first().map(String::as_str), expected);
+        }
+    }
+
+    #[test]
+    fn amounts_are_rounded_up_to_thousandths() {
+        let mut list = json!({"cpu": "100n", "memory": "1Gi"});
+        round_up(&mut list);
+        assert_eq!(list, json!({"cpu": "1m", "memory": "1Gi"}));
+    }
+
+    #[test]
+    fn a_pod_needs_what_runs_side_by_side_or_starts_it() {
+        let needs = |cpu: &str| json!({"requests": {"cpu": cpu}});
+        let spec = json!({
+            "containers": [{"resources": needs("1")}, {"resources": needs("2")}],
+            "initContainers": [
+                {"resources": needs("1"), "restartPolicy": "Always"},
+                {"resources": needs("5")},
+            ],
+        });
+        assert_eq!(together(&spec, "requests")["cpu"].to_string(), "6");
+    }
+
+    #[test]
+    fn pod_level_requests_follow_from_containers_then_limits() {
+        let mut spec = json!({
+            "containers": [{"resources": {"requests": {"cpu": "1"}}}],
+            "resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
+        });
+        default_pod_level(&mut spec);
+        assert_eq!(
+            spec["resources"]["requests"],
+            json!({"cpu": "1", "memory": "1Gi"})
+        );
+    }
 }

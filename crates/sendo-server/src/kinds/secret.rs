@@ -2,14 +2,34 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
 use serde_json::Value;
 
+use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{NAMESPACE, Rules, UnknownFields};
+
+/// The most bytes a Secret or ConfigMap may hold.
+pub(super) const MAX_SIZE: usize = 1024 * 1024;
 
 pub(super) const RULES: Rules = Rules {
     default,
     prepare_for_update: |_, new, old| new.default_if_zero("type", old.at("type").clone()),
+    validate: |_, secret| validate(secret),
+    validate_update: |_, new, old| {
+        let mut errors = check::changed_metadata(new, old);
+        check::immutable(
+            &mut errors,
+            &Path::new("type"),
+            new.at("type"),
+            old.at("type"),
+        );
+        frozen(&mut errors, new, old, &["data"]);
+        errors.extend(validate(new));
+        errors
+    },
     selectable_fields: &[NAMESPACE, ("type", |secret| secret.text("type").to_owned())],
     unknown_fields: UnknownFields::NotSupported,
     ..Rules::NEUTRAL
@@ -33,6 +53,123 @@ fn default(secret: &mut Value) {
     secret.remove("stringData");
 }
 
+fn validate(secret: &Value) -> Errors {
+    let mut errors = check::new_metadata(secret, Scope::Namespaced, names::dns1123_subdomain);
+    let path = Path::new("data");
+    let mut size = 0;
+    for (key, value) in secret.entries("data") {
+        check::faults(&mut errors, &path.key(key), key, names::config_map_key(key));
+        size += decoded_length(value);
+    }
+    if size > MAX_SIZE {
+        errors.push(Error::too_long(&path, MAX_SIZE));
+    }
+    content(&mut errors, &path, secret);
+    errors
+}
+
+/// What a secret must hold follows from its type.
+fn content(errors: &mut Errors, path: &Path, secret: &Value) {
+    let data = secret.at("data");
+    let mut require = |key: &str| {
+        if data.get(key).is_none() {
+            errors.push(Error::required(&path.key(key), ""));
+        }
+    };
+    match secret.text("type") {
+        "kubernetes.io/service-account-token" => {
+            const NAME: &str = "kubernetes.io/service-account.name";
+            let path = Path::new("metadata").child("annotations").key(NAME);
+            check::required(
+                errors,
+                &path,
+                secret.at("metadata").at("annotations").text(NAME),
+            );
+        }
+        "kubernetes.io/dockercfg" => {
+            docker_config(errors, &path.key(".dockercfg"), data.get(".dockercfg"))
+        }
+        "kubernetes.io/dockerconfigjson" => {
+            let key = ".dockerconfigjson";
+            docker_config(errors, &path.key(key), data.get(key));
+        }
+        "kubernetes.io/basic-auth"
+            if data.get("username").is_none() && data.get("password").is_none() =>
+        {
+            ["username", "password"].into_iter().for_each(require);
+        }
+        "kubernetes.io/ssh-auth" => {
+            check::required(
+                errors,
+                &path.key("ssh-privatekey"),
+                data.text("ssh-privatekey"),
+            );
+        }
+        "kubernetes.io/tls" => ["tls.crt", "tls.key"].into_iter().for_each(&mut require),
+        _ => {}
+    }
+}
+
+/// Credentials of registries: a JSON object.
+fn docker_config(errors: &mut Errors, path: &Path, value: Option<&Value>) {
+    let Some(value) = value else {
+        errors.push(Error::required(path, ""));
+        return;
+    };
+    let bytes = STANDARD
+        .decode(value.as_str().unwrap_or_default())
+        .unwrap_or_default();
+    if let Some(fault) = json_object_fault(&bytes) {
+        errors.push(Error::invalid(path, "<secret contents redacted>", fault));
+    }
+}
+
+/// Why bytes are no JSON object, as Go's decoder says it.
+fn json_object_fault(bytes: &[u8]) -> Option<String> {
+    const INTO: &str = "into Go value of type map[string]interface {}";
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(Value::Object(_) | Value::Null) => None,
+        Ok(Value::Array(_)) => Some(format!("json: cannot unmarshal array {INTO}")),
+        Ok(Value::String(_)) => Some(format!("json: cannot unmarshal string {INTO}")),
+        Ok(Value::Number(_)) => Some(format!("json: cannot unmarshal number {INTO}")),
+        Ok(Value::Bool(_)) => Some(format!("json: cannot unmarshal bool {INTO}")),
+        Err(error) if error.is_eof() => Some("unexpected end of JSON input".to_owned()),
+        Err(_) => {
+            let first = String::from_utf8_lossy(bytes)
+                .trim_start()
+                .chars()
+                .next()
+                .unwrap_or_default();
+            Some(format!(
+                "invalid character '{first}' looking for beginning of value"
+            ))
+        }
+    }
+}
+
+/// How many bytes a value of `data` stands for.
+pub(super) fn decoded_length(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
+    (text.len() / 4 * 3).saturating_sub(padding)
+}
+
+/// Members that may not change once an object is `immutable`, nor may that mark.
+pub(super) fn frozen(errors: &mut Errors, new: &Value, old: &Value, members: &[&str]) {
+    const FROZEN: &str = "field is immutable when `immutable` is set";
+    if !old.is_set("immutable") {
+        return;
+    }
+    if !new.is_set("immutable") {
+        errors.push(Error::forbidden(&Path::new("immutable"), FROZEN));
+    }
+    for member in members {
+        if !new.entries(member).eq(old.entries(member)) {
+            errors.push(Error::forbidden(&Path::new(member), FROZEN));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -47,5 +184,58 @@ mod tests {
             secret,
             json!({"data": {"a": "eg==", "b": "eQ=="}, "type": "Opaque"})
         );
+    }
+
+    #[test]
+    fn each_type_asks_for_its_keys() {
+        let secret = |kind: &str, data: Value| json!({"metadata": {"name": "s", "namespace": "n"}, "type": kind, "data": data});
+        let encoded = |text: &str| STANDARD.encode(text);
+        let cases = [
+            (secret("Opaque", json!({})), vec![]),
+            (
+                secret("kubernetes.io/tls", json!({"tls.crt": ""})),
+                vec!["data[tls.key]: Required value"],
+            ),
+            (
+                secret("kubernetes.io/basic-auth", json!({})),
+                vec![
+                    "data[username]: Required value",
+                    "data[password]: Required value",
+                ],
+            ),
+            (
+                secret("kubernetes.io/basic-auth", json!({"password": "eA=="})),
+                vec![],
+            ),
+            (
+                secret(
+                    "kubernetes.io/dockerconfigjson",
+                    json!({".dockerconfigjson": encoded("{}")}),
+                ),
+                vec![],
+            ),
+            (
+                secret(
+                    "kubernetes.io/dockerconfigjson",
+                    json!({".dockerconfigjson": encoded("nope")}),
+                ),
+                vec![
+                    "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": \
+                     invalid character 'n' looking for beginning of value",
+                ],
+            ),
+        ];
+        for (secret, expected) in cases {
+            let found: Vec<String> = validate(&secret).iter().map(Error::to_string).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn encoded_bytes_are_counted_without_padding() {
+        for length in 0..10 {
+            let encoded = STANDARD.encode("x".repeat(length));
+            assert_eq!(decoded_length(&encoded.into()), length);
+        }
     }
 }

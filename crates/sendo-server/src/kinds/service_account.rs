@@ -1,8 +1,11 @@
 //! ServiceAccounts.
 
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
 use serde_json::{Value, json};
 
 use super::Rules;
+use super::check::{self, Errors};
 use super::value::{Read, Write};
 
 const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -10,11 +13,21 @@ const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 pub(super) const RULES: Rules = Rules {
     prepare_for_create: |_, account| names_of_secrets(account),
     prepare_for_update: |_, new, _| names_of_secrets(new),
+    validate: |_, account| validate(account),
+    validate_update: |_, new, old| {
+        let mut errors = check::changed_metadata(new, old);
+        errors.extend(validate(new));
+        errors
+    },
     warnings_on_create: |account| warnings(account, &Value::Null),
     warnings_on_update: warnings,
     delete_returns_object: true,
     ..Rules::NEUTRAL
 };
+
+fn validate(account: &Value) -> Errors {
+    check::new_metadata(account, Scope::Namespaced, names::dns1123_subdomain)
+}
 
 /// A secret of an account is of its own namespace: all but the name is dropped.
 fn names_of_secrets(account: &mut Value) {

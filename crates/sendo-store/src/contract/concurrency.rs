@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::future::join_all;
 use sendo_world::{Random, World};
 
 use super::record::{Ledger, Record, Seen};
-use super::{commit, put, value};
+use super::{PATIENCE, commit, item, put, value};
 use crate::{At, Error, Key, KeyRange, Revision, Store, Transaction};
 
 /// Writers that read, add and write back under a guard add up.
@@ -106,8 +105,8 @@ pub async fn watches_agree_with_what_concurrent_writers_wrote(store: impl Store)
     assert!(ledger.revisions().eq(revisions), "one counter, no gap");
 
     for watcher in watchers {
-        let watched = watcher.output().await;
-        let watched = watched.expect("the watcher comes to its end");
+        let watched = world.clock().timeout(PATIENCE, watcher.output()).await;
+        let watched = watched.flatten().expect("the watcher comes to its end");
         for (record, through) in &watched.records {
             if let Err(violation) = ledger.check(record, *through) {
                 panic!("{violation}\n{record:#?}");
@@ -195,6 +194,7 @@ async fn watch_to_the_end(
             Left::Ended(_) => return watched,
             Left::Resume(at) => after = at,
             Left::CutOff(_) => {
+                tokio::task::yield_now().await;
                 let read = store.range(range.clone(), At::Latest, None).await.unwrap();
                 let entries = read.entries.iter();
                 let state: BTreeMap<_, _> = entries
@@ -236,7 +236,7 @@ async fn watch_for_a_while(store: &impl Store, record: &mut Record, random: &Ran
                 tokio::task::yield_now().await;
             }
         }
-        match watch.next().await {
+        match item(&mut watch).await {
             Some(Ok(batch)) => {
                 shown = batch.revision;
                 record.seen.push(Seen::from(&batch));

@@ -123,9 +123,13 @@ async fn value(store: &impl Store, key: &str, at: At) -> Option<Bytes> {
 
 /// The watch's next item.
 async fn item(watch: &mut Watch) -> Option<Result<Batch, Error>> {
-    let patient = World::seeded(0);
-    let item = patient.clock().timeout(PATIENCE, watch.next()).await;
-    item.expect("the watch gives an item in good time")
+    let world = World::seeded(0);
+    tokio::select! {
+        // First, so that a watch which is not woken cannot pass for a late one.
+        biased;
+        () = world.clock().sleep(PATIENCE) => panic!("the watch gives no item in good time"),
+        item = watch.next() => item,
+    }
 }
 
 async fn next(watch: &mut Watch) -> Batch {

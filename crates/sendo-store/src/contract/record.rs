@@ -13,10 +13,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Batch, Key, KeyRange, Revision};
+use crate::{Batch, Entry, Key, KeyRange, Revision};
 
 /// Every transaction that took place.
 #[derive(Clone, Debug, Default)]
@@ -58,15 +59,15 @@ pub enum Seen {
 
 impl From<&Batch> for Seen {
     fn from(batch: &Batch) -> Self {
-        let step = |change: &std::sync::Arc<crate::Change>| {
-            let value = |entry: &std::sync::Arc<crate::Entry>| entry.value.clone();
+        let value = |entry: &Option<Arc<Entry>>| entry.as_ref().map(|entry| entry.value.clone());
+        let steps = batch.changes.iter().map(|change| {
             let step = Step {
-                before: change.before.as_ref().map(value),
-                now: change.now.as_ref().map(value),
+                before: value(&change.before),
+                now: value(&change.now),
             };
             (Key::clone(&change.key), step)
-        };
-        Seen::Steps(batch.revision, batch.changes.iter().map(step).collect())
+        });
+        Seen::Steps(batch.revision, steps.collect())
     }
 }
 
@@ -175,7 +176,7 @@ impl Ledger {
         for seen in &record.seen {
             match seen {
                 Seen::Steps(revision, steps) => {
-                    self.check_order(*revision, steps, shown, last)?;
+                    check_order(*revision, steps, shown, last)?;
                     if *revision <= progress {
                         return Err(Violation::Overtaken {
                             progress,
@@ -201,31 +202,6 @@ impl Ledger {
         match self.first_in(&record.range, shown, through) {
             Some(missed) => Err(Violation::Missed(missed)),
             None => Ok(()),
-        }
-    }
-
-    fn check_order(
-        &self,
-        revision: Revision,
-        steps: &Steps,
-        shown: Revision,
-        last: &Steps,
-    ) -> Result<(), Violation> {
-        if revision > shown {
-            return Ok(());
-        }
-        if revision < shown {
-            return Err(Violation::Unordered {
-                earlier: revision,
-                later: shown,
-            });
-        }
-        match steps.keys().find(|key| last.contains_key(*key)) {
-            Some(key) => Err(Violation::Repeated {
-                key: Key::clone(key),
-                revision,
-            }),
-            None => Err(Violation::Split(revision)),
         }
     }
 
@@ -279,6 +255,31 @@ impl Ledger {
         let mut commits = self.commits.range(span);
         let found = commits.find(|(_, steps)| steps.keys().any(|key| range.contains(key)));
         found.map(|(revision, _)| *revision)
+    }
+}
+
+/// `last` is what came at `shown`.
+fn check_order(
+    revision: Revision,
+    steps: &Steps,
+    shown: Revision,
+    last: &Steps,
+) -> Result<(), Violation> {
+    if revision > shown {
+        return Ok(());
+    }
+    if revision < shown {
+        return Err(Violation::Unordered {
+            earlier: revision,
+            later: shown,
+        });
+    }
+    match steps.keys().find(|key| last.contains_key(*key)) {
+        Some(key) => Err(Violation::Repeated {
+            key: Key::clone(key),
+            revision,
+        }),
+        None => Err(Violation::Split(revision)),
     }
 }
 

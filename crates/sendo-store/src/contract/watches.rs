@@ -13,14 +13,15 @@ pub async fn a_watch_begins_with_what_came_after_its_revision(store: impl Store)
     let first = put(&store, "a/1", "1").await;
     let second = put(&store, "a/2", "1").await;
     put(&store, "b/1", "1").await;
-    let mut late = store.watch(KeyRange::prefix("a/"), first).unwrap();
-    let mut early = store
-        .watch(KeyRange::prefix("a/"), Revision(first.0 - 1))
-        .unwrap();
+    let open = |after| store.watch(KeyRange::prefix("a/"), after).unwrap();
+    let mut late = open(first);
+    let mut early = [Revision(first.0 - 1); 2].map(open);
     let third = put(&store, "a/3", "1").await;
 
-    assert_eq!(next(&mut early).await.revision, first);
-    for watch in [&mut early, &mut late] {
+    for watch in &mut early {
+        assert_eq!(next(watch).await.revision, first);
+    }
+    for watch in early.iter_mut().chain([&mut late]) {
         assert_eq!(next_keys(watch).await, (second, vec!["a/2".to_owned()]));
         assert_eq!(next_keys(watch).await, (third, vec!["a/3".to_owned()]));
     }

@@ -63,7 +63,8 @@ impl History {
         Ok(())
     }
 
-    fn check_happened(&self, revision: Revision) -> Result<(), Error> {
+    /// Fails if `revision` lies ahead.
+    pub(super) fn check_happened(&self, revision: Revision) -> Result<(), Error> {
         if revision > self.newest {
             return Err(Error::Future {
                 asked: revision,
@@ -212,39 +213,43 @@ impl History {
         }))
     }
 
-    /// Forgets what exceeds `options`, and returns it.
-    pub(super) fn trim(&mut self, options: &MemoryOptions, now: Moment) -> Vec<Batch> {
+    /// Forgets what exceeds `options`, `at_most` so many transactions, and returns them.
+    pub(super) fn trim(
+        &mut self,
+        options: &MemoryOptions,
+        now: Moment,
+        at_most: usize,
+    ) -> Vec<Batch> {
+        self.forget_while(at_most, |history, first| {
+            history.log.len() > 1
+                && (history.logged_changes > options.keep_changes
+                    || history.logged_bytes > options.keep_bytes
+                    || now.since(first.at) > options.keep_for)
+        })
+    }
+
+    /// Forgets transactions up to `through`, `at_most` so many, and returns them.
+    pub(super) fn compact(&mut self, through: Revision, at_most: usize) -> Vec<Batch> {
+        self.forget_while(at_most, |_, first| first.batch.revision <= through)
+    }
+
+    fn forget_while(
+        &mut self,
+        at_most: usize,
+        goes: impl Fn(&History, &Logged) -> bool,
+    ) -> Vec<Batch> {
         let mut forgotten = Vec::new();
-        while self.log.len() > 1
-            && let Some((_, first)) = self.log.get_min()
-            && (self.logged_changes > options.keep_changes
-                || self.logged_bytes > options.keep_bytes
-                || now.since(first.at) > options.keep_for)
+        while forgotten.len() < at_most
+            && let Some((revision, first)) = self.log.get_min().cloned()
+            && goes(self, &first)
         {
-            forgotten.extend(self.forget_first());
+            self.log.remove(&revision);
+            self.logged_changes -= first.batch.changes.len();
+            self.logged_bytes -= first.bytes();
+            self.oldest = revision;
+            forgotten.push(first.batch);
         }
         forgotten
-    }
-
-    /// Forgets the changes up to `through`, and returns them.
-    pub(super) fn compact(&mut self, through: Revision) -> Result<Vec<Batch>, Error> {
-        self.check_happened(through)?;
-        let mut forgotten = Vec::new();
-        while self.oldest < through
-            && let Some(batch) = self.forget_first()
-        {
-            forgotten.push(batch);
-        }
-        Ok(forgotten)
-    }
-
-    fn forget_first(&mut self) -> Option<Batch> {
-        let revision = self.log.get_min()?.0;
-        let logged = self.log.remove(&revision)?;
-        self.logged_changes -= logged.batch.changes.len();
-        self.logged_bytes -= logged.bytes();
-        self.oldest = revision;
-        Some(logged.batch)
     }
 }
 

@@ -21,6 +21,9 @@ use crate::{
 use feeds::{Feeds, WatcherId};
 use history::History;
 
+/// How many transactions are forgotten while the lock is held once.
+const SLICE: usize = 1024;
+
 /// How much of the past a [`Memory`] keeps for readers and watchers.
 ///
 /// What exceeds any of these is forgotten at the next commit, oldest first; the
@@ -98,14 +101,28 @@ impl Memory {
             return Ok(state.history.newest());
         };
         let waiting = state.feeds.publish(&batch);
-        let forgotten = state.history.trim(&self.options, now);
-        state.feeds.forget(&forgotten);
         drop(state);
 
         // Wakers, and the memos in what is forgotten, run code that is not
         // ours: never under the lock.
         waiting.into_iter().for_each(Waker::wake);
+        self.forget(|history| history.trim(&self.options, now, SLICE));
         Ok(batch.revision)
+    }
+
+    /// Forgets what `slice` takes off the history, until that is less than a [`SLICE`].
+    fn forget(&self, mut slice: impl FnMut(&mut History) -> Vec<Batch>) {
+        loop {
+            let forgotten = {
+                let mut state = self.shared.lock();
+                let forgotten = slice(&mut state.history);
+                state.feeds.forget(&forgotten);
+                forgotten
+            };
+            if forgotten.len() < SLICE {
+                return;
+            }
+        }
     }
 }
 
@@ -145,10 +162,8 @@ impl Store for Memory {
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let mut state = self.shared.lock();
-            let forgotten = state.history.compact(through)?;
-            state.feeds.forget(&forgotten);
-            drop(state);
+            self.shared.lock().history.check_happened(through)?;
+            self.forget(|history| history.compact(through, SLICE));
             Ok(())
         })
     }

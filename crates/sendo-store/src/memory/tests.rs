@@ -1,3 +1,4 @@
+use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
@@ -58,6 +59,9 @@ async fn history_is_bounded_by_its_number_of_changes() {
     let three = Transaction::new().put("a", "").put("b", "").put("c", "");
     store.commit(three).await.unwrap();
     assert_eq!(store.oldest(), Revision(18));
+    // Forgotten with its three changes, it leaves room for as many.
+    put_times(&store, 20).await;
+    assert_eq!(store.oldest(), Revision(36));
 }
 
 #[tokio::test]
@@ -169,28 +173,79 @@ async fn all_watches_are_handed_the_same_change() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_its_store_once_it_has_read_all() {
+async fn watches_opened_after_one_another_begin_where_each_asked() {
     let store = memory(MemoryOptions::default());
-    let mut watch = store.watch(KeyRange::all(), Revision(0)).unwrap();
-    let mut waiting = store.watch(KeyRange::prefix("b"), Revision(0)).unwrap();
-    put(&store, "a", "1").await;
-    let (end, ()) = futures::join!(waiting.next(), async { drop(store) });
-    assert!(end.is_none());
-    assert_eq!(watch.next().await.unwrap().unwrap().revision, Revision(1));
-    assert!(watch.next().now_or_never().unwrap().is_none());
+    put_times(&store, 40).await;
+    let starts = [30, 10, 20, 10, 0, 0, 39];
+    let open = |after| store.watch(KeyRange::all(), Revision(after)).unwrap();
+    let mut watches = starts.map(open);
+    for (watch, start) in watches.iter_mut().zip(starts) {
+        assert_eq!(drain(watch), ((start + 1..=40).collect(), false));
+    }
 }
 
-/// Counts how often it is woken, and uses the store while it is.
+#[tokio::test]
+async fn much_is_forgotten_as_well_as_little() {
+    let store = open(Some(2 * SLICE)).await;
+    let mut watch = store.watch(KeyRange::all(), Revision(0)).unwrap();
+    put_times(&store, 2 * SLICE).await;
+    let many = (0..2 * SLICE).fold(Transaction::new(), |t, n| t.put(format!("{n}"), ""));
+    let newest = store.commit(many).await.unwrap();
+    assert_eq!(store.oldest(), Revision(newest.0 - 1));
+    assert_eq!(drain(&mut watch), (vec![], true));
+
+    put_times(&store, SLICE + 1).await;
+    store.compact(store.revision()).await.unwrap();
+    assert_eq!(store.oldest(), store.revision());
+}
+
+/// Counts how often it is woken, and uses the store, if it is still there, to do so.
 struct Counter {
     woken: AtomicUsize,
-    store: Arc<Memory>,
+    store: Weak<Memory>,
+}
+
+impl Counter {
+    fn new(store: &Arc<Memory>) -> Arc<Self> {
+        Arc::new(Counter {
+            woken: AtomicUsize::new(0),
+            store: Arc::downgrade(store),
+        })
+    }
+
+    fn wait(self: &Arc<Self>, watch: &mut Watch) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut cx = Context::from_waker(&waker);
+        assert!(watch.next().poll_unpin(&mut cx).is_pending());
+    }
+
+    fn woken(&self) -> usize {
+        self.woken.load(Ordering::Relaxed)
+    }
 }
 
 impl Wake for Counter {
     fn wake(self: Arc<Self>) {
-        assert!(self.store.revision() > Revision(0));
         self.woken.fetch_add(1, Ordering::Relaxed);
+        if let Some(store) = self.store.upgrade() {
+            assert!(store.revision() > Revision(0));
+        }
     }
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_store_once_it_has_read_all() {
+    let store = Arc::new(memory(MemoryOptions::default()));
+    let mut waiting = store.watch(KeyRange::prefix("b"), Revision(0)).unwrap();
+    let mut unread = store.watch(KeyRange::all(), Revision(0)).unwrap();
+    put(&store, "a", "1").await;
+    let counter = Counter::new(&store);
+    counter.wait(&mut waiting);
+    drop(store);
+    assert_eq!(counter.woken(), 1);
+    assert!(waiting.next().await.is_none());
+    assert_eq!(unread.next().await.unwrap().unwrap().revision, Revision(1));
+    assert!(unread.next().await.is_none());
 }
 
 #[tokio::test]
@@ -203,27 +258,17 @@ async fn a_commit_wakes_the_watches_of_its_keys_alone_and_holds_no_lock() {
         KeyRange::prefix("b/"),
         KeyRange::one("a/2"),
     ];
-    let mut watches = ranges.map(|range| {
-        let counter = Arc::new(Counter {
-            woken: AtomicUsize::new(0),
-            store: Arc::clone(&store),
-        });
-        let watch = store.watch(range, Revision(0)).unwrap();
+    let watches = ranges.map(|range| {
+        let mut watch = store.watch(range, Revision(0)).unwrap();
+        let counter = Counter::new(&store);
+        // Waiting twice is being woken once.
+        counter.wait(&mut watch);
+        counter.wait(&mut watch);
         (watch, counter)
     });
-    for (watch, counter) in &mut watches {
-        let waker = Waker::from(Arc::clone(counter));
-        let mut cx = Context::from_waker(&waker);
-        // Waiting twice is being woken once.
-        for _ in 0..2 {
-            assert!(watch.next().poll_unpin(&mut cx).is_pending());
-        }
-    }
     put(&store, "a/1", "1").await;
     put(&store, "a/1", "2").await;
-    let woken = watches
-        .each_ref()
-        .map(|(_, c)| c.woken.load(Ordering::Relaxed));
+    let woken = watches.each_ref().map(|(_, counter)| counter.woken());
     assert_eq!(woken, [1, 1, 1, 0, 0]);
 }
 

@@ -23,9 +23,8 @@ pub enum Error {
     Codec {
         /// Method and path.
         request: String,
-        /// What could not be encoded or decoded.
-        #[source]
-        cause: serde_json::Error,
+        /// What could not be encoded or decoded. Quotes nothing of the object.
+        cause: String,
     },
     /// The request was not sent, because it could not have been right.
     #[error("{0}")]
@@ -33,6 +32,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The HTTP status code of the answer, 0 if there was none.
+    pub fn code(&self) -> u16 {
+        self.answer().0
+    }
+
     /// The status code and reason of an answer, `(0, "")` if there was none.
     fn answer(&self) -> (u16, &str) {
         match self {
@@ -41,9 +45,26 @@ impl Error {
         }
     }
 
-    /// The object does not exist.
+    /// The object does not exist. Not true if the API server does not even
+    /// know its kind: see [`Error::is_not_served`].
     pub fn is_not_found(&self) -> bool {
-        self.answer() == (404, "NotFound")
+        self.code() == 404 && !self.is_not_served()
+    }
+
+    /// The API server does not serve this kind, version or subresource.
+    ///
+    /// It then answers 404 too, but names no object.
+    pub fn is_not_served(&self) -> bool {
+        let Error::Api(status) = self else {
+            return false;
+        };
+        let details = status.details.as_ref();
+        status.code == 404 && details.is_none_or(|details| details.name.is_empty())
+    }
+
+    /// Whoever this program is to the API server may not do this.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == 403
     }
 
     /// An object of that name exists already.
@@ -61,9 +82,24 @@ impl Error {
         let Error::Api(status) = self else {
             return false;
         };
-        let causes = status.details.iter().flat_map(|details| &details.causes);
-        causes
-            .into_iter()
-            .any(|c| c.reason == "NamespaceTerminating")
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.any(|cause| cause.reason == "NamespaceTerminating")
+    }
+}
+
+/// What is wrong with some JSON, without quoting it: it may be a Secret.
+///
+/// `serde_json` tells what it expected and where, and often what it found.
+pub(crate) fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let quotes_nothing = ["missing field", "duplicate field"];
+    if quotes_nothing.iter().any(|start| text.starts_with(start)) {
+        return text;
+    }
+    let place = format!("line {} column {}", error.line(), error.column());
+    let without_place = text.split(" at line ").next().unwrap_or_default();
+    match without_place.rsplit_once("expected ") {
+        Some((_, expected)) => format!("expected {expected} at {place}"),
+        None => format!("does not decode at {place}"),
     }
 }

@@ -1,5 +1,263 @@
-//! Reads through the cache, writes to the API server.
+//! Writes to the API server, which cached reads then show at once, and reads of
+//! the API server itself.
 
+mod delete;
 mod error;
+#[cfg(test)]
+pub(crate) mod fake_api;
+mod kind;
+mod live;
+mod modify;
+mod owner;
+mod patch;
+pub(crate) mod request;
+mod status;
+mod subresource;
+mod target;
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use sendo_world::World;
+
+use self::request::{Request, Transport};
+use crate::cache::{Cache, Selection};
+use crate::object::{Kind, Object, Typed};
+
+pub use delete::{Delete, Deletion, Propagation};
 pub use error::Error;
+pub(crate) use error::without_values;
+pub use kind::KindClient;
+pub use live::Live;
+pub use modify::Outcome;
+pub use owner::{OwnerError, set_controller, set_owner};
+pub use patch::Patch;
+pub use request::Gate;
+pub use status::{BuiltIn, Derived, WithStatus};
+pub use subresource::Subresource;
+pub use target::Target;
+
+/// The API server as a program writes to it. Cheap to clone.
+///
+/// A write that succeeds is at once seen by all cached reads of this program.
+/// If the future of a write is dropped, or fails for want of an answer, it is
+/// not known whether the write took place; the cache then learns it from the watch.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    transport: Transport,
+    cache: Cache,
+    world: World,
+    field_manager: String,
+    dry_run: bool,
+}
+
+/// Choices for a client.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The program's name: its user agent, and the manager of the fields it
+    /// writes. `sendo` by default.
+    pub name: String,
+    /// How long a request may take. 30 s by default.
+    pub timeout: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        ClientOptions {
+            name: "sendo".to_owned(),
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Client {
+    /// A client whose writes are seen by the readers of `cache`.
+    pub fn new(client: kube::Client, cache: Cache, world: World, options: ClientOptions) -> Self {
+        let clock = world.clock().clone();
+        Client {
+            shared: Arc::new(Shared {
+                transport: Transport::new(client, clock, &options.name, options.timeout),
+                cache,
+                world,
+                field_manager: options.name,
+                dry_run: false,
+            }),
+        }
+    }
+
+    /// This client, with every write passing `gate`: while that is closed
+    /// writes fail without being sent, and those under way when it closes are cut off.
+    pub fn with_gate(&self, gate: Arc<dyn Gate>) -> Self {
+        self.with(|shared| shared.transport = shared.transport.clone().with_gate(gate))
+    }
+
+    /// This client, under another name as the manager of the fields it writes.
+    pub fn with_field_manager(&self, name: impl Into<String>) -> Self {
+        self.with(|shared| shared.field_manager = name.into())
+    }
+
+    /// This client, whose writes are checked by the API server and not done.
+    pub fn dry_run(&self) -> Self {
+        self.with(|shared| shared.dry_run = true)
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Shared)) -> Self {
+        let mut shared = (*self.shared).clone();
+        change(&mut shared);
+        Client {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The objects of a kind known only at run time.
+    pub fn of_kind<K: Object>(&self, kind: Kind) -> KindClient<K> {
+        KindClient::new(self.clone(), kind)
+    }
+
+    /// Reads that ask the API server rather than the cache.
+    pub fn live(&self) -> Live {
+        Live::new(self.clone())
+    }
+
+    /// Creates an object. The answer is the object with what the server added.
+    pub async fn create<K: Typed>(&self, object: &K) -> Result<K, Error> {
+        self.typed::<K>().create(object).await
+    }
+
+    /// Replaces an object. With a version it fails with a conflict if the
+    /// object has changed since.
+    pub async fn update<K: Typed>(&self, object: &K) -> Result<K, Error> {
+        self.typed().update(object).await
+    }
+
+    /// Replaces the status of an object, and nothing else of it.
+    pub async fn replace_status<K: Typed>(&self, object: &K) -> Result<K, Error> {
+        self.typed().replace_status(object).await
+    }
+
+    /// Changes a part of an object; see [`KindClient::patch`].
+    pub async fn patch<K: Typed>(&self, target: &impl Target<K>, patch: Patch) -> Result<K, Error> {
+        self.typed().patch(target, patch).await
+    }
+
+    /// Changes a part of an object's status. The patch is of the whole object:
+    /// `{"status": {…}}`.
+    pub async fn patch_status<K: Typed>(
+        &self,
+        target: &impl Target<K>,
+        patch: Patch,
+    ) -> Result<K, Error> {
+        self.typed().patch_status(target, patch).await
+    }
+
+    /// Changes the status of an object, if `change` changes it; see [`KindClient::status`].
+    pub async fn status<K: Typed + WithStatus<M>, M>(
+        &self,
+        object: &K,
+        change: impl FnOnce(&mut K::Status),
+    ) -> Result<bool, Error> {
+        self.typed().status(object, change).await
+    }
+
+    /// Server-side apply: creates the object or makes it as said here, taking
+    /// over fields that belong to others.
+    pub async fn apply<K: Typed>(&self, object: &K) -> Result<K, Error> {
+        self.typed().apply(object).await
+    }
+
+    /// Deletes an object; see [`KindClient::delete`].
+    pub fn delete<K: Typed>(&self, target: &impl Target<K>) -> Delete<K> {
+        self.typed().delete(target)
+    }
+
+    /// Deletes all selected objects of a kind; see [`KindClient::delete_all`].
+    pub async fn delete_all<K: Typed>(&self, selection: &Selection) -> Result<(), Error> {
+        self.typed::<K>().delete_all(selection).await
+    }
+
+    /// Changes an object, again if somebody else was faster; see [`KindClient::modify`].
+    pub async fn modify<K: Typed>(
+        &self,
+        target: &impl Target<K>,
+        change: impl FnMut(&mut K),
+    ) -> Result<K, Error> {
+        self.typed().modify(target, change).await
+    }
+
+    /// Makes an object as `change` makes it; see [`KindClient::create_or_update`].
+    pub async fn create_or_update<K: Typed>(
+        &self,
+        template: K,
+        change: impl FnMut(&mut K),
+    ) -> Result<Outcome<K>, Error> {
+        self.typed().create_or_update(template, change).await
+    }
+
+    /// A subresource of an object, such as `scale`, `eviction` or `binding`.
+    pub fn subresource<K: Typed>(
+        &self,
+        target: &impl Target<K>,
+        name: &str,
+    ) -> Result<Subresource, Error> {
+        self.typed().subresource(target, name)
+    }
+
+    /// The cache that shows this client's writes.
+    pub fn cache(&self) -> &Cache {
+        &self.shared.cache
+    }
+
+    /// The name this client writes under.
+    pub fn field_manager(&self) -> &str {
+        &self.shared.field_manager
+    }
+
+    fn typed<K: Typed>(&self) -> KindClient<K> {
+        self.of_kind(Kind::of::<K>())
+    }
+
+    fn world(&self) -> &World {
+        &self.shared.world
+    }
+
+    fn transport(&self) -> &Transport {
+        &self.shared.transport
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.shared.dry_run
+    }
+
+    /// A write, under this client's name.
+    fn write(&self, method: Method, path: String) -> Request {
+        let takes_manager = method != Method::DELETE;
+        Request::new(method, path)
+            .query_if(takes_manager, "fieldManager", self.field_manager())
+            .query_if(self.is_dry_run(), "dryRun", "All")
+    }
+
+    fn patch_request(&self, path: String, patch: &Patch) -> Result<Request, Error> {
+        self.write(Method::PATCH, path)
+            .query_if(patch.is_forced(), "force", "true")
+            .content_type(patch.content_type())
+            .json(patch.value())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("field_manager", &self.shared.field_manager)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,7 @@ pub(super) fn pod(pod: &mut Value) {
             }
         }
     }
+    resources::default_pod_level(pod_spec);
     pod_spec.default_to("enableServiceLinks", true);
     if pod_spec.is_set("hostNetwork") {
         for key in ["containers", "initContainers"] {
@@ -104,6 +105,12 @@ fn spec(spec: &mut Value) {
     for key in ["initContainers", "containers", "ephemeralContainers"] {
         spec.items_mut(key).iter_mut().for_each(container);
     }
+    if let Some(overhead) = spec.existing("overhead") {
+        resources::round_up(overhead);
+    }
+    if let Some(resources) = spec.existing("resources") {
+        resources::round_up_requirements(resources);
+    }
 }
 
 fn container(container: &mut Value) {
@@ -123,6 +130,9 @@ fn container(container: &mut Value) {
                 file.default_to("optional", false);
             }
         }
+    }
+    if let Some(resources) = container.existing("resources") {
+        resources::round_up_requirements(resources);
     }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.existing(key) {

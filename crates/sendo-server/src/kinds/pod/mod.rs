@@ -1,11 +1,25 @@
 //! Pods, and the pod templates of the kinds that make them.
 
+pub(crate) mod affinity;
+mod annotations;
+mod containers;
 pub(crate) mod defaults;
+mod env;
 mod image;
+mod mounts;
 pub(crate) mod prepare;
+mod probes;
 mod quality;
+mod security;
+pub(crate) mod sources;
+mod status;
+pub(crate) mod storage_systems;
+mod update;
+pub(crate) mod validate;
 pub(crate) mod volumes;
+mod windows;
 
+use sendo_apimachinery::field::Path;
 use serde_json::Value;
 
 use super::value::Read;
@@ -15,7 +29,10 @@ pub(super) const RULES: Rules = Rules {
     default: defaults::pod,
     prepare_for_create: prepare::create,
     prepare_for_update: prepare::update,
+    validate: |_, pod| validate::create(pod),
+    validate_update: |_, new, old| update::pod(new, old),
     prepare_for_status_update: prepare::status,
+    validate_status_update: |_, new, old| status::validate_update(new, old),
     subresources: &[
         ("ephemeralcontainers", EPHEMERAL_CONTAINERS),
         ("resize", RESIZE),
@@ -29,12 +46,12 @@ pub(super) const RULES: Rules = Rules {
 
 const EPHEMERAL_CONTAINERS: Update = Update {
     prepare: prepare::ephemeral_containers,
-    validate: |_, _, _| Vec::new(),
+    validate: |_, new, old| update::ephemeral_containers(new, old),
 };
 
 const RESIZE: Update = Update {
     prepare: prepare::resize,
-    validate: |_, _, _| Vec::new(),
+    validate: |_, new, old| update::resize(new, old),
 };
 
 const SELECTABLE: [SelectableField; 11] = [
@@ -68,6 +85,15 @@ const SELECTABLE: [SelectableField; 11] = [
         pod.at("status").text("nominatedNodeName").to_owned()
     }),
 ];
+
+/// Visits all containers of a pod's spec at `path`: init containers, containers, ephemeral containers.
+fn each_container(spec: &Value, path: &Path, mut visit: impl FnMut(&Value, &Path)) {
+    for key in ["initContainers", "containers", "ephemeralContainers"] {
+        for (i, container) in spec.items(key).iter().enumerate() {
+            visit(container, &path.child(key).index(i));
+        }
+    }
+}
 
 fn first_ip(pod: &Value) -> &str {
     pod.at("status")

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sendo_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::kinds::resources::amount;
@@ -10,7 +11,7 @@ use crate::kinds::value::Read;
 /// The resources that count.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
-type Totals<'a> = BTreeMap<&'a str, i128>;
+type Totals<'a> = BTreeMap<&'a str, Quantity>;
 
 /// `Guaranteed` if every container limits cpu and memory and requests the same, `BestEffort` if none
 /// asks for anything, else `Burstable`. Resources of the pod as a whole count instead of its containers'.
@@ -47,10 +48,14 @@ fn add(totals: &mut Totals<'_>, list: &Value) -> usize {
     let mut found = 0;
     for name in COUNTED {
         let amount = amount(list.at(name));
-        if amount > 0 {
-            *totals.entry(name).or_default() += amount;
-            found += 1;
+        if amount.is_zero() || amount.is_negative() {
+            continue;
         }
+        totals
+            .entry(name)
+            .and_modify(|total| total.add(&amount))
+            .or_insert(amount);
+        found += 1;
     }
     found
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::image;
+use crate::kinds::resources;
 use crate::kinds::value::{Read, Write};
 
 /// Permissions of projected files that name none: `rw-r--r--`.
@@ -49,6 +50,9 @@ pub(super) fn default(volume: &mut Value) {
     {
         let spec = template.object("spec");
         spec.default_to("volumeMode", "Filesystem");
+        if let Some(resources) = spec.existing("resources") {
+            resources::round_up_requirements(resources);
+        }
     }
     network_storage(volume);
 }

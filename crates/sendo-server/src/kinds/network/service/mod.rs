@@ -1,5 +1,8 @@
 //! Services.
 
+mod addresses;
+mod validate;
+
 use serde_json::{Value, json};
 
 use crate::kinds::value::{Read, Write, is_zero};
@@ -7,8 +10,16 @@ use crate::kinds::{Cx, NAMESPACE, Rules, UnknownFields, writes};
 
 pub(super) const RULES: Rules = Rules {
     default,
-    prepare_for_create: |_, service| service.set("status", json!({"loadBalancer": {}})),
+    prepare_for_create: |_, service| {
+        service.set("status", json!({"loadBalancer": {}}));
+        addresses::one_spelling(service.object("spec"));
+    },
     prepare_for_update,
+    validate: |_, service| validate::create(service),
+    validate_update: |_, new, old| validate::update(new, old),
+    validate_status_update: |_, new, old| validate::status_update(new, old),
+    warnings_on_create: warnings,
+    warnings_on_update: |new, _| warnings(new),
     prepare_for_status_update: writes::status_with_metadata,
     selectable_fields: &[
         NAMESPACE,
@@ -75,10 +86,95 @@ fn is_externally_accessible(spec: &Value) -> bool {
 
 fn prepare_for_update(_: &Cx<'_>, new: &mut Value, old: &Value) {
     new.copy_from("status", old);
+    keep_allocated(new.object("spec"), old.at("spec"));
     drop_fields_of_old_type(new.object("spec"), old.at("spec"));
     if new.at("spec").text("type") != "LoadBalancer" {
         new.object("status").set("loadBalancer", json!({}));
     }
+}
+
+/// Addresses and ports that were given to the service, and that a change leaves out, stay.
+fn keep_allocated(spec: &mut Value, old: &Value) {
+    addresses::one_spelling_after(spec, old);
+    let has_address = |spec: &Value| spec.text("type") != "ExternalName";
+    if has_address(spec) && has_address(old) {
+        addresses::keep(spec, old);
+    }
+    if needs_node_ports(spec) && needs_node_ports(old) {
+        let in_use: Vec<i64> = node_ports(spec)
+            .chain(node_ports(old))
+            .filter_map(Value::as_i64)
+            .collect();
+        let is_shared = |port: i64| in_use.iter().filter(|other| **other == port).count() > 1;
+        for port in spec
+            .items_mut("ports")
+            .iter_mut()
+            .filter(|port| port.count("nodePort") == 0)
+        {
+            let mut before = old.items("ports").iter();
+            let same = before.rfind(|old| old.text("name") == port.text("name"));
+            let number = same.map_or(0, |old| old.count("nodePort"));
+            if number != 0 && !is_shared(number) {
+                port.set("nodePort", number);
+            }
+        }
+    }
+    if needs_health_check_port(spec)
+        && needs_health_check_port(old)
+        && spec.count("healthCheckNodePort") == 0
+    {
+        spec.copy_from("healthCheckNodePort", old);
+    }
+}
+
+fn warnings(service: &Value) -> Vec<String> {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    const MODE: &str = "service.kubernetes.io/topology-mode";
+    let spec = service.at("spec");
+    let headless = addresses::is_headless(spec);
+    let external_ips = !spec.items("externalIPs").is_empty();
+    let is_external_name = spec.text("type") == "ExternalName";
+    let mut warnings = Vec::new();
+    let mut warn = |applies: bool, text: String| {
+        if applies {
+            warnings.push(text);
+        }
+    };
+    let annotated = service.at("metadata").at("annotations").has(HINTS);
+    warn(
+        annotated,
+        format!("annotation {HINTS} is deprecated, please use {MODE} instead"),
+    );
+    let ignored = |field: &str| format!("spec.{field} is ignored for headless services");
+    warn(
+        headless && !spec.text("loadBalancerIP").is_empty(),
+        ignored("loadBalancerIP"),
+    );
+    warn(headless && external_ips, ignored("externalIPs"));
+    warn(
+        headless && spec.text("sessionAffinity") != "None",
+        ignored("SessionAffinity"),
+    );
+    let deprecated =
+        "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+    warn(
+        external_ips && !headless && !is_external_name,
+        deprecated.to_owned(),
+    );
+    let ignored = "spec.externalIPs is ignored when spec.type is \"ExternalName\"";
+    warn(is_external_name && external_ips, ignored.to_owned());
+    let ignored = "spec.externalName is ignored when spec.type is not \"ExternalName\"";
+    warn(
+        !is_external_name && !spec.text("externalName").is_empty(),
+        ignored.to_owned(),
+    );
+    let deprecated =
+        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
+    warn(
+        spec.text("trafficDistribution") == "PreferClose",
+        deprecated.to_owned(),
+    );
+    warnings
 }
 
 /// A change of type drops what only the old type had, unless the same write also changes it.

@@ -1,0 +1,236 @@
+//! What a step of the pipeline answers, and how it becomes an HTTP response.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
+use http::{Response, StatusCode};
+use sendo_apimachinery::Status;
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::negotiate::{self, Encoding, Form};
+use crate::request::Request;
+use crate::yaml;
+
+/// An answer, before it is written in the form that was agreed on.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A JSON document.
+    Json(StatusCode, Bytes),
+    /// A JSON document whose media type says more, as aggregated discovery's does.
+    Typed(StatusCode, &'static str, Bytes),
+    /// Plain text.
+    Text(StatusCode, String),
+    /// A stream of watch events, one JSON document a line.
+    Stream(Body),
+    /// Nothing but a code.
+    Empty(StatusCode),
+    /// A JSON document that clients may keep as long as its tag stays.
+    Tagged {
+        /// Names this very content.
+        tag: String,
+        /// The document.
+        bytes: Bytes,
+    },
+    /// Another place to look at.
+    Redirect(String),
+}
+
+impl Answer {
+    /// 200 with a document.
+    pub(crate) fn document(value: &Value) -> Answer {
+        Answer::Json(StatusCode::OK, to_bytes(value))
+    }
+
+    /// What a path that leads nowhere answers, where no API is asked.
+    pub(crate) fn page_not_found() -> Answer {
+        Answer::Text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
+    }
+}
+
+pub(crate) fn to_bytes(value: &Value) -> Bytes {
+    serde_json::to_vec(value)
+        .expect("a JSON value writes into memory")
+        .into()
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Writes an answer as HTTP, in the form the client asked for.
+pub(crate) fn respond(request: &Request, answer: Result<Answer, Status>) -> Response<Body> {
+    let mut response = match answer {
+        Ok(Answer::Json(code, bytes)) => document(code, bytes, request.form, request),
+        Ok(Answer::Typed(code, media_type, bytes)) => {
+            with(code, HeaderValue::from_static(media_type), bytes.into())
+        }
+        Ok(Answer::Text(code, text)) => with(code, TEXT, text.into()),
+        Ok(Answer::Stream(body)) => with(StatusCode::OK, JSON, body),
+        Ok(Answer::Empty(code)) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = code;
+            response
+        }
+        Ok(Answer::Tagged { tag, bytes }) => tagged(request, &tag, bytes),
+        Ok(Answer::Redirect(to)) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+            if let Ok(to) = HeaderValue::from_str(&to) {
+                response.headers_mut().insert(http::header::LOCATION, to);
+            }
+            response
+        }
+        Err(status) => failure(request, &status),
+    };
+    for warning in request.warnings() {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&warning))) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
+/// A document with its tag, or only word that the client's copy is still good.
+fn tagged(request: &Request, tag: &str, bytes: Bytes) -> Response<Body> {
+    let tag = format!("\"{tag}\"");
+    let known = request.header(http::header::IF_NONE_MATCH);
+    let is_known = known == "*"
+        || known
+            .split(',')
+            .any(|own| own.trim().trim_start_matches("W/") == tag);
+    let mut response = if is_known {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        with(StatusCode::OK, JSON, bytes.into())
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(http::header::ETAG, tag);
+    }
+    // Whoever asks by hash gets the same for ever.
+    if request.query.first("hash").is_some() {
+        let for_ever = HeaderValue::from_static("public, immutable");
+        response
+            .headers_mut()
+            .insert(http::header::CACHE_CONTROL, for_ever);
+    }
+    response
+}
+
+/// A refusal, as a Status in what of the accepted forms can carry one.
+fn failure(request: &Request, status: &Status) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let form = negotiate::status(request.accept().as_deref());
+    let mut response = document(code, to_bytes(&status.to_json()), form, request);
+    let retry = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    if retry > 0 {
+        response
+            .headers_mut()
+            .insert(http::header::RETRY_AFTER, retry.into());
+    }
+    response
+}
+
+fn document(code: StatusCode, bytes: Bytes, form: Form, request: &Request) -> Response<Body> {
+    match form.encoding {
+        Encoding::Yaml => with(code, YAML, yaml::write(&parse(&bytes)).into()),
+        Encoding::Json if form.pretty || wants_lines(request) => {
+            let text =
+                serde_json::to_vec_pretty(&parse(&bytes)).expect("a JSON value writes into memory");
+            with(code, JSON, text.into())
+        }
+        Encoding::Json => with(code, JSON, bytes.into()),
+    }
+}
+
+fn parse(bytes: &Bytes) -> Value {
+    serde_json::from_slice(bytes).expect("documents are JSON of ours")
+}
+
+/// `pretty` says so; without it, the tools people type at a prompt get lines.
+fn wants_lines(request: &Request) -> bool {
+    request.query.optional_flag("pretty").unwrap_or_else(|| {
+        let agent = request.header(http::header::USER_AGENT);
+        ["curl", "Wget", "Mozilla/5.0"]
+            .iter()
+            .any(|tool| agent.starts_with(tool))
+    })
+}
+
+fn with(code: StatusCode, content_type: HeaderValue, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(
+        http::header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
+    response
+}
+
+/// A warning's text as a quoted string of HTTP.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            control if control.is_control() => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(uri: &str, headers: &[(&str, &str)]) -> Request {
+        let mut builder = http::Request::get(uri);
+        for (key, value) in headers {
+            builder = builder.header(*key, *value);
+        }
+        Request::new(&builder.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn a_failure_says_when_to_come_again() {
+        let request = request("/api/v1/nodes", &[]);
+        let status = Status::too_many_requests("busy", 3);
+        let response = respond(&request, Err(status));
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()["retry-after"], "3");
+    }
+
+    #[test]
+    fn warnings_are_quoted() {
+        let request = request("/api/v1/nodes", &[]);
+        request.warn("unknown field \"x\"");
+        let response = respond(&request, Ok(Answer::Empty(StatusCode::OK)));
+        assert_eq!(
+            response.headers()["warning"],
+            "299 - \"unknown field \\\"x\\\"\""
+        );
+    }
+
+    #[test]
+    fn lines_are_for_those_who_ask_or_read_at_a_prompt() {
+        assert!(wants_lines(&request("/a?pretty=true", &[])));
+        assert!(wants_lines(&request("/a", &[("user-agent", "curl/8")])));
+        assert!(!wants_lines(&request(
+            "/a?pretty=false",
+            &[("user-agent", "curl/8")]
+        )));
+        assert!(!wants_lines(&request(
+            "/a",
+            &[("user-agent", "kubectl/v1.36")]
+        )));
+    }
+}

@@ -1,0 +1,115 @@
+//! A request on a resource that is served: what every verb works with.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use sendo_apimachinery::{GroupKind, GroupVersion, Status, go_quote, names};
+use sendo_store::{At, Entry, Key};
+use serde_json::Value;
+
+use crate::kinds::Cx;
+use crate::path::ResourcePath;
+use crate::request::Request;
+use crate::resource::Resource;
+use crate::server::Server;
+
+/// One request on one resource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Arc<Server>,
+    pub(crate) request: &'a Request,
+    pub(crate) path: &'a ResourcePath,
+    pub(crate) resource: &'a Arc<Resource>,
+}
+
+impl<'a> Call<'a> {
+    /// The namespace of the request, for resources that live in one.
+    pub(crate) fn namespace(&self) -> Option<&'a str> {
+        self.path
+            .namespace
+            .as_deref()
+            .filter(|_| self.resource.is_namespaced())
+    }
+
+    /// The name in the path; empty for a collection.
+    pub(crate) fn name(&self) -> &'a str {
+        self.path.name.as_deref().unwrap_or_default()
+    }
+
+    /// The key of the object of that name.
+    pub(crate) fn key(&self, name: &str) -> Result<Key, Status> {
+        let faults = names::path_segment(name);
+        if !faults.is_empty() {
+            return Err(Status::bad_request(format!(
+                "Name parameter invalid: {}: {}",
+                go_quote(name),
+                faults.join(";")
+            )));
+        }
+        Ok(self.resource.keys.object(self.namespace(), name))
+    }
+
+    /// What is stored under the name of the path.
+    pub(crate) async fn entry(&self) -> Result<Arc<Entry>, Status> {
+        let key = self.key(self.name())?;
+        let found = self
+            .server
+            .store
+            .get(&key, At::Latest)
+            .await
+            .map_err(backend)?;
+        found.entry.ok_or_else(|| self.not_found(self.name()))
+    }
+
+    /// The object an entry holds, in its storage version.
+    pub(crate) fn decode(&self, entry: &Entry) -> Value {
+        self.resource.decode(&entry.value, entry.modified)
+    }
+
+    /// The bytes to store for an object in its storage version, as Go would show it.
+    pub(crate) fn encode(&self, object: &mut Value) -> Bytes {
+        self.server.encode(self.resource, object)
+    }
+
+    /// The kind that a refusal of `object` names: custom resources name their own.
+    pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
+        if self.resource.custom.is_none() {
+            return self.resource.group_kind();
+        }
+        let own = |member: &str| object[member].as_str().unwrap_or_default();
+        let version = GroupVersion::parse(own("apiVersion"));
+        GroupKind::new(
+            version.map(|version| version.group).unwrap_or_default(),
+            own("kind"),
+        )
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> Status {
+        Status::not_found(&self.resource.group_resource(), name)
+    }
+
+    /// The time of this request.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.server.world.clock().wall()
+    }
+
+    /// What a kind's rules may ask of the world.
+    pub(crate) fn cx(&self) -> Cx<'a> {
+        Cx {
+            now: self.now(),
+            random: self.server.world.random(),
+            api_version: &self.resource.types.api_version,
+        }
+    }
+}
+
+/// A time as Kubernetes writes it: whole seconds, UTC.
+pub(crate) fn time_text(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A failure of the store that no request can be blamed for.
+pub(crate) fn backend(error: sendo_store::Error) -> Status {
+    Status::internal_error(error)
+}

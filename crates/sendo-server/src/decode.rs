@@ -1,0 +1,210 @@
+//! From the bytes of a body to an object.
+
+use sendo_apimachinery::decode::{Body, Format};
+use sendo_apimachinery::{GroupVersionKind, Meta, MetaMut, Status, protobuf};
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::crd::Custom;
+use crate::options::WriteOptions;
+
+/// Media types that bodies come in, in the order Kubernetes lists them.
+const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+
+/// Reads the body as an object of the resource, with defaults.
+pub(crate) fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
+    let facts = &call.resource.facts;
+    let expected = GroupVersionKind::new(&facts.group, &facts.version, &facts.kind);
+    let mut object = match &call.resource.custom {
+        Some(custom) => custom_body(call, custom, &expected, options)?,
+        None => body(call, &expected, options)?,
+    };
+    call.resource.default_object(&mut object);
+    Ok(object)
+}
+
+/// Reads the body as an object of a custom kind, pruned to its schema.
+fn custom_body(
+    call: &Call<'_>,
+    custom: &Custom,
+    expected: &GroupVersionKind,
+    options: &WriteOptions,
+) -> Result<Value, Status> {
+    let format = match call.request.content_type().as_deref() {
+        Some("application/json") => Format::Json,
+        Some("application/yaml") => Format::Yaml,
+        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+    };
+    let body = Body {
+        bytes: &call.request.body,
+        format,
+        validation: options.field_validation,
+    };
+    let admit = |object: &mut Value| {
+        custom
+            .schema()
+            .admit(object, &call.server.types)
+            .map_err(|error| error.to_string())
+    };
+    let found = body.custom(expected, admit)?;
+    for warning in &found.warnings {
+        call.request.warn(warning.as_str());
+    }
+    found.check_version(expected)?;
+    Ok(found.value)
+}
+
+/// Reads the body as an object of a built-in kind, which need not be the resource's.
+pub(crate) fn body(
+    call: &Call<'_>,
+    expected: &GroupVersionKind,
+    options: &WriteOptions,
+) -> Result<Value, Status> {
+    let bytes = &call.request.body;
+    let format = match call.request.content_type().as_deref() {
+        Some("application/json") => Format::Json,
+        Some("application/yaml") => Format::Yaml,
+        Some(protobuf::MEDIA_TYPE) => return from_protobuf(call, expected),
+        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES)),
+    };
+    let body = Body {
+        bytes,
+        format,
+        validation: options.field_validation,
+    };
+    let found = body.built_in(expected, &call.server.types)?;
+    for warning in found.warnings {
+        call.request.warn(warning);
+    }
+    Ok(of_kind(found.value, expected))
+}
+
+fn from_protobuf(call: &Call<'_>, expected: &GroupVersionKind) -> Result<Value, Status> {
+    let (envelope, object) =
+        protobuf::decode(&call.server.types, &call.request.body).map_err(|error| {
+            let kind = &expected.kind;
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {error}"
+            ))
+        })?;
+    let version = expected.group_version().to_string();
+    if envelope.kind != expected.kind {
+        return Err(Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}",
+            envelope.kind, envelope.api_version, expected.kind
+        )));
+    }
+    if envelope.api_version != version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({version})",
+            envelope.api_version
+        )));
+    }
+    Ok(object)
+}
+
+fn of_kind(mut object: Value, kind: &GroupVersionKind) -> Value {
+    object["kind"] = kind.kind.as_str().into();
+    object["apiVersion"] = kind.group_version().to_string().into();
+    object
+}
+
+/// An object of the request's version in the version that is stored.
+pub(crate) fn to_storage(call: &Call<'_>, object: Value) -> Value {
+    let resource = call.resource;
+    if resource.is_stored_version() {
+        return object;
+    }
+    (resource.rules.convert)(
+        &object,
+        &resource.types.api_version,
+        &resource.stored.api_version,
+    )
+}
+
+/// A stored object in the version of the request.
+pub(crate) fn from_storage(call: &Call<'_>, object: &Value) -> Value {
+    let resource = call.resource;
+    if resource.is_stored_version() {
+        return object.clone();
+    }
+    call.server.convert(resource, object)
+}
+
+/// Puts an object where the path says it lives; a namespace of its own must be that one.
+pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
+    let mut meta = MetaMut::of(object);
+    let Some(namespace) = call.namespace() else {
+        meta.remove("namespace");
+        return Ok(());
+    };
+    match meta.view().namespace() {
+        "" => meta.set_namespace(namespace),
+        own if own == namespace => {}
+        _ => {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an object whose name is not that of the path.
+pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+    let (own, wanted) = (Meta::of(object).name(), call.name());
+    if own.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if own != wanted {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({own}) does not match the name on the URL ({wanted})"
+        )));
+    }
+    Ok(())
+}
+
+/// The `DeleteOptions` of a body; `None` if there is no body.
+///
+/// They are taken in any group and version, and unknown fields pass.
+pub(crate) fn delete_options(call: &Call<'_>) -> Result<Option<Value>, Status> {
+    let bytes = &call.request.body;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let format = match call.request.content_type().as_deref() {
+        Some("application/json") => Format::Json,
+        Some("application/yaml") => Format::Yaml,
+        Some(protobuf::MEDIA_TYPE) => {
+            let decoded = protobuf::decode(&call.server.types, bytes);
+            let (_, options) = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
+            return check_options(options).map(Some);
+        }
+        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES)),
+    };
+    let bad =
+        |error: sendo_apimachinery::decode::DecodeError| Status::bad_request(error.to_string());
+    let untyped = sendo_apimachinery::decode::untyped(bytes, format).map_err(bad)?;
+    let options = check_options(untyped.value)?;
+    let schema = call
+        .server
+        .types
+        .kind("v1", "DeleteOptions")
+        .expect("a kind of every group");
+    let typed = sendo_apimachinery::decode::typed(options, schema).map_err(bad)?;
+    Ok(Some(typed.value))
+}
+
+fn check_options(options: Value) -> Result<Value, Status> {
+    let named = |member: &str| options[member].as_str().filter(|text| !text.is_empty());
+    match (named("kind"), named("apiVersion")) {
+        (Some("DeleteOptions"), _) | (None, None) => Ok(options),
+        (kind, version) => Err(Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as DeleteOptions",
+            kind.unwrap_or_default(),
+            version.unwrap_or_default()
+        ))),
+    }
+}

@@ -1,0 +1,301 @@
+//! What is served, told to clients: groups, versions, resources.
+
+use std::collections::BTreeMap;
+
+use sendo_apimachinery::resources::{Resource as Facts, Scope, Subresource};
+use serde_json::{Map, Value, json};
+
+use crate::resource::{Catalog, Group};
+
+/// The media type of aggregated discovery.
+pub(crate) const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The same in YAML.
+pub(crate) const AGGREGATED_YAML: &str =
+    "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `/api`: the versions of the core group.
+pub(crate) fn core_versions(catalog: &Catalog) -> Value {
+    let versions: Vec<&str> = catalog
+        .group("")
+        .into_iter()
+        .flat_map(Group::versions)
+        .collect();
+    json!({
+        "kind": "APIVersions",
+        "versions": versions,
+        "serverAddressByClientCIDRs": [],
+    })
+}
+
+/// `/apis`: the groups, built-in ones first.
+pub(crate) fn groups(catalog: &Catalog) -> Value {
+    let groups: Vec<Value> = named_groups(catalog).map(describe).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/<group>`.
+pub(crate) fn group(group: &Group) -> Value {
+    let mut document = describe(group);
+    document["kind"] = "APIGroup".into();
+    document["apiVersion"] = "v1".into();
+    document
+}
+
+fn named_groups(catalog: &Catalog) -> impl Iterator<Item = &Group> {
+    catalog.groups().filter(|group| !group.name.is_empty())
+}
+
+fn describe(group: &Group) -> Value {
+    let version =
+        |version: &str| json!({"groupVersion": join(&group.name, version), "version": version});
+    let versions: Vec<Value> = group.versions().map(version).collect();
+    let preferred = versions.first().cloned().unwrap_or_default();
+    json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
+}
+
+/// `/api/v1`, `/apis/<group>/<version>`: the resources of a version.
+pub(crate) fn resources(group: &Group, version: &str) -> Option<Value> {
+    let mut list = Vec::new();
+    for resource in group.resources(version)? {
+        let facts = &resource.facts;
+        list.push(describe_resource(facts));
+        for subresource in &facts.subresources {
+            list.push(describe_subresource(facts, subresource));
+        }
+    }
+    let mut document = json!({
+        "kind": "APIResourceList",
+        "groupVersion": join(&group.name, version),
+        "resources": list,
+    });
+    if !group.name.is_empty() {
+        document["apiVersion"] = "v1".into();
+    }
+    Some(document)
+}
+
+fn describe_resource(facts: &Facts) -> Value {
+    let mut out = json!({
+        "name": facts.plural,
+        "singularName": facts.singular,
+        "namespaced": facts.scope == Scope::Namespaced,
+        "kind": facts.kind,
+        "verbs": facts.verbs,
+    });
+    put_list(&mut out, "shortNames", &facts.short_names);
+    put_list(&mut out, "categories", &facts.categories);
+    if let Some(storage) = &facts.storage {
+        out["storageVersionHash"] = storage.hash.as_str().into();
+    }
+    out
+}
+
+fn describe_subresource(facts: &Facts, subresource: &Subresource) -> Value {
+    let mut out = json!({
+        "name": format!("{}/{}", facts.plural, subresource.name),
+        "singularName": "",
+        "namespaced": facts.scope == Scope::Namespaced,
+        "kind": subresource.kind,
+        "verbs": subresource.verbs,
+    });
+    if is_foreign(facts, subresource) {
+        out["group"] = subresource.group.as_str().into();
+        out["version"] = subresource.version.as_str().into();
+        if subresource.group.is_empty() {
+            out.as_object_mut().map(|members| members.remove("group"));
+        }
+    }
+    out
+}
+
+/// Whether a subresource speaks a kind of another group or version.
+fn is_foreign(facts: &Facts, subresource: &Subresource) -> bool {
+    (&subresource.group, &subresource.version) != (&facts.group, &facts.version)
+}
+
+fn put_list(out: &mut Value, name: &str, items: &[String]) {
+    if !items.is_empty() {
+        out[name] = items.into();
+    }
+}
+
+/// Which half of the groups aggregated discovery tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// `/api`: the core group.
+    Core,
+    /// `/apis`: all the others.
+    Named,
+}
+
+/// Aggregated discovery: groups, versions, resources and subresources in one document.
+pub(crate) fn aggregated(catalog: &Catalog, half: Half) -> Value {
+    let items: Vec<Value> = catalog
+        .groups()
+        .filter(|group| group.name.is_empty() == (half == Half::Core))
+        .map(aggregate_group)
+        .collect();
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    })
+}
+
+fn aggregate_group(group: &Group) -> Value {
+    let mut metadata = Map::new();
+    if !group.name.is_empty() {
+        metadata.insert("name".to_owned(), group.name.as_str().into());
+    }
+    let version = |version: &str| {
+        let resources = group.resources(version).into_iter().flatten();
+        let resources: Vec<Value> = resources
+            .map(|resource| aggregate_resource(&resource.facts, resource.typed_items))
+            .collect();
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    };
+    let versions: Vec<Value> = group.versions().map(version).collect();
+    json!({"metadata": metadata, "versions": versions})
+}
+
+/// `full`: custom resources name group and version of their kinds, built-in ones leave them empty.
+fn aggregate_resource(facts: &Facts, full: bool) -> Value {
+    let kind = |group: &str, version: &str, kind: &str, shown: bool| {
+        let shown = |text: &str| {
+            if shown {
+                text.to_owned()
+            } else {
+                String::new()
+            }
+        };
+        json!({"group": shown(group), "version": shown(version), "kind": kind})
+    };
+    let mut out = json!({
+        "resource": facts.plural,
+        "responseKind": kind(&facts.group, &facts.version, &facts.kind, full),
+        "scope": if facts.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": facts.singular,
+        "verbs": facts.verbs,
+    });
+    put_list(&mut out, "shortNames", &facts.short_names);
+    put_list(&mut out, "categories", &facts.categories);
+    let subresources: Vec<Value> = facts
+        .subresources
+        .iter()
+        .map(|own| {
+            let shown = full || is_foreign(facts, own);
+            json!({
+                "subresource": own.name,
+                "responseKind": kind(&own.group, &own.version, &own.kind, shown),
+                "verbs": own.verbs,
+            })
+        })
+        .collect();
+    if !subresources.is_empty() {
+        out["subresources"] = subresources.into();
+    }
+    out
+}
+
+fn join(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+/// Sorts versions as clients prefer them: stable ones before betas before
+/// alphas, higher numbers first, other names last.
+pub(crate) fn rank(version: &str) -> impl Ord + use<> {
+    let parsed = parse_version(version);
+    let known = parsed.is_some();
+    let (major, stage, minor) = parsed.unwrap_or_default();
+    (
+        std::cmp::Reverse((known, stage, major, minor)),
+        version.to_owned(),
+    )
+}
+
+/// `v1beta2` as (1, beta, 2).
+fn parse_version(version: &str) -> Option<(u64, Stage, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (major, rest) = rest.split_at(digits);
+    let major = major.parse().ok()?;
+    let stages = BTreeMap::from([("alpha", Stage::Alpha), ("beta", Stage::Beta)]);
+    if rest.is_empty() {
+        return Some((major, Stage::Stable, 0));
+    }
+    stages.iter().find_map(|(word, stage)| {
+        let minor = rest.strip_prefix(word)?;
+        Some((major, *stage, minor.parse().ok()?))
+    })
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    #[default]
+    Alpha,
+    Beta,
+    Stable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ranked_as_kubernetes_prefers_them() {
+        let mut versions = [
+            "foo10",
+            "v1alpha1",
+            "v10",
+            "v1beta1",
+            "v2",
+            "foo1",
+            "v11alpha2",
+            "v3beta1",
+            "v1beta2",
+        ];
+        versions.sort_by_key(|version| rank(version));
+        assert_eq!(
+            versions,
+            [
+                "v10",
+                "v2",
+                "v3beta1",
+                "v1beta2",
+                "v1beta1",
+                "v11alpha2",
+                "v1alpha1",
+                "foo1",
+                "foo10"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_group_prefers_its_first_version() {
+        let catalog = Catalog::builtin();
+        let document = group(catalog.group("autoscaling").unwrap());
+        assert_eq!(document["preferredVersion"]["version"], "v2");
+        assert_eq!(document["versions"][1]["groupVersion"], "autoscaling/v1");
+    }
+
+    #[test]
+    fn a_scale_names_its_own_group() {
+        let catalog = Catalog::builtin();
+        let list = resources(catalog.group("apps").unwrap(), "v1").unwrap();
+        let found = list["resources"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|own| own["name"] == "deployments/scale");
+        assert_eq!(found.unwrap()["group"], "autoscaling");
+    }
+}

@@ -1,0 +1,272 @@
+//! Checks that many kinds share, each adding what it finds to a list.
+//!
+//! The texts are Kubernetes' own: people and programs compare them.
+
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::{self, FinalizerNames, Meta, MetaRules, Scope};
+use sendo_apimachinery::names::{self, Check};
+use sendo_apimachinery::selector::{InvalidValues, validate_label_selector};
+use serde_json::Value;
+
+use super::value::Read;
+
+pub(super) type Errors = Vec<Error>;
+
+const NEGATIVE: &str = "must be greater than or equal to 0";
+const NOT_POSITIVE: &str = "must be greater than zero";
+
+/// The ports of the Internet.
+pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// Metadata of a new object whose name passes `name`.
+pub(super) fn new_metadata(object: &Value, scope: Scope, name: Check) -> Errors {
+    let rules = MetaRules {
+        scope,
+        name,
+        finalizers: FinalizerNames::DomainOrStandard,
+    };
+    meta::validate_create(Meta::of(object), &rules, &Path::new("metadata"))
+}
+
+/// Metadata of a changed object.
+pub(super) fn changed_metadata(new: &Value, old: &Value) -> Errors {
+    let finalizers = FinalizerNames::DomainOrStandard;
+    meta::validate_update(
+        Meta::of(new),
+        Meta::of(old),
+        finalizers,
+        &Path::new("metadata"),
+    )
+}
+
+/// [`new_metadata`] for a kind whose finalizers need no domain.
+pub(super) fn new_plain_metadata(object: &Value, scope: Scope, name: Check) -> Errors {
+    let rules = MetaRules {
+        scope,
+        name,
+        finalizers: FinalizerNames::Any,
+    };
+    meta::validate_create(Meta::of(object), &rules, &Path::new("metadata"))
+}
+
+/// [`changed_metadata`] for a kind whose finalizers need no domain.
+pub(super) fn changed_plain_metadata(new: &Value, old: &Value) -> Errors {
+    let finalizers = FinalizerNames::Any;
+    meta::validate_update(
+        Meta::of(new),
+        Meta::of(old),
+        finalizers,
+        &Path::new("metadata"),
+    )
+}
+
+/// Conditions of the form that newer kinds share.
+pub(super) fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
+    const REASON: &str = "a condition reason must start with alphabetic character, optionally followed by a string of \
+                          alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+    let mut seen: Vec<&str> = Vec::new();
+    for (i, condition) in conditions.iter().enumerate() {
+        let path = path.index(i);
+        let (kind, reason) = (condition.text("type"), condition.text("reason"));
+        if seen.contains(&kind) {
+            errors.push(Error::duplicate(&path.child("type"), kind));
+        }
+        seen.push(kind);
+        label_name(errors, &path.child("type"), kind);
+        one_of(
+            errors,
+            &path.child("status"),
+            condition.text("status"),
+            &["False", "True", "Unknown"],
+        );
+        let generation = condition.count("observedGeneration");
+        if generation < 0 {
+            let fault = "must be greater than or equal to zero";
+            errors.push(Error::invalid(
+                &path.child("observedGeneration"),
+                generation,
+                fault,
+            ));
+        }
+        if !condition.has("lastTransitionTime") {
+            errors.push(Error::required(&path.child("lastTransitionTime"), ""));
+        }
+        let reason_path = path.child("reason");
+        if reason.is_empty() {
+            errors.push(Error::required(&reason_path, ""));
+        } else if !is_reason(reason) {
+            let form = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
+            let fault = names::pattern(
+                REASON,
+                form,
+                &[
+                    "my_name",
+                    "MY_NAME",
+                    "MyName",
+                    "ReasonA,ReasonB",
+                    "ReasonA:ReasonB",
+                ],
+            );
+            errors.push(Error::invalid(&reason_path, reason, fault));
+        }
+        if reason.len() > 1024 {
+            errors.push(Error::too_long(&reason_path, 1024));
+        }
+        if condition.text("message").len() > 32 * 1024 {
+            errors.push(Error::too_long(&path.child("message"), 32 * 1024));
+        }
+    }
+}
+
+fn is_reason(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.ends_with(word)
+        && text.chars().all(|c| word(c) || c == ',' || c == ':')
+}
+
+/// One `Invalid value` for each fault of a text.
+pub(super) fn faults(errors: &mut Errors, path: &Path, value: &str, faults: Vec<String>) {
+    errors.extend(
+        faults
+            .into_iter()
+            .map(|fault| Error::invalid(path, value, fault)),
+    );
+}
+
+/// One `Invalid value` for each fault of a number.
+pub(super) fn number_faults(errors: &mut Errors, path: &Path, value: i64, faults: Vec<String>) {
+    errors.extend(
+        faults
+            .into_iter()
+            .map(|fault| Error::invalid(path, value, fault)),
+    );
+}
+
+/// A text that must be there.
+pub(super) fn required(errors: &mut Errors, path: &Path, value: &str) {
+    if value.is_empty() {
+        errors.push(Error::required(path, ""));
+    }
+}
+
+/// A text that must be there and pass `check`.
+pub(super) fn required_name(errors: &mut Errors, path: &Path, value: &str, check: Check) {
+    if value.is_empty() {
+        errors.push(Error::required(path, ""));
+    } else {
+        faults(errors, path, value, check(value));
+    }
+}
+
+/// One of a few texts.
+pub(super) fn one_of(errors: &mut Errors, path: &Path, value: &str, supported: &[&str]) {
+    if !supported.contains(&value) {
+        errors.push(Error::not_supported(path, value, supported));
+    }
+}
+
+/// One of a few texts, which must be there.
+pub(super) fn required_one_of(errors: &mut Errors, path: &Path, value: &str, supported: &[&str]) {
+    if value.is_empty() {
+        errors.push(Error::required(path, ""));
+    } else {
+        one_of(errors, path, value, supported);
+    }
+}
+
+/// One of a few texts, if it is there.
+pub(super) fn optional_one_of(errors: &mut Errors, path: &Path, value: &Value, supported: &[&str]) {
+    if let Some(value) = value.as_str() {
+        one_of(errors, path, value, supported);
+    }
+}
+
+pub(super) fn non_negative(errors: &mut Errors, path: &Path, value: i64) {
+    if value < 0 {
+        errors.push(Error::invalid(path, value, NEGATIVE));
+    }
+}
+
+pub(super) fn positive(errors: &mut Errors, path: &Path, value: i64) {
+    if value <= 0 {
+        errors.push(Error::invalid(path, value, NOT_POSITIVE));
+    }
+}
+
+/// A member that must stay what it was.
+pub(super) fn immutable(errors: &mut Errors, path: &Path, new: &Value, old: &Value) {
+    errors.extend(meta::validate_immutable(new, old, path));
+}
+
+/// A label selector.
+pub(super) fn selector(errors: &mut Errors, path: &Path, selector: &Value) {
+    let selector = Some(selector).filter(|selector| !selector.is_null());
+    errors.extend(validate_label_selector(
+        selector,
+        InvalidValues::Refused,
+        path,
+    ));
+}
+
+/// Keys and values of labels.
+pub(super) fn labels(errors: &mut Errors, path: &Path, labels: &Value) {
+    let labels = labels.as_object().into_iter().flatten();
+    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
+    errors.extend(meta::validate_labels(labels, path));
+}
+
+/// Keys and size of annotations.
+pub(super) fn annotations(errors: &mut Errors, path: &Path, annotations: &Value) {
+    let annotations = annotations.as_object().into_iter().flatten();
+    let annotations =
+        annotations.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
+    errors.extend(meta::validate_annotations(annotations, path));
+}
+
+/// The key of a label.
+pub(super) fn label_name(errors: &mut Errors, path: &Path, name: &str) {
+    faults(errors, path, name, names::qualified_name(name));
+}
+
+/// A port given by number or name.
+pub(super) fn port_number_or_name(errors: &mut Errors, path: &Path, port: &Value) {
+    match port.as_str() {
+        Some(name) => faults(errors, path, name, names::port_name(name)),
+        None => {
+            let number = port.as_i64().unwrap_or_default();
+            number_faults(errors, path, number, names::port_number(number));
+        }
+    }
+}
+
+/// A path below the directory it is read in.
+pub(super) fn descending_path(errors: &mut Errors, path: &Path, value: &str) {
+    if value.starts_with('/') {
+        errors.push(Error::invalid(path, value, "must be a relative path"));
+    }
+    no_backsteps(errors, path, value);
+}
+
+/// A path that never leads upwards.
+pub(super) fn no_backsteps(errors: &mut Errors, path: &Path, value: &str) {
+    if value.split('/').any(|part| part == "..") {
+        errors.push(Error::invalid(path, value, "must not contain '..'"));
+    }
+}
+
+/// A [`descending_path`] whose first part does not start with `..`, which writers of volumes keep for themselves.
+pub(super) fn unreserved_path(errors: &mut Errors, path: &Path, value: &str) {
+    descending_path(errors, path, value);
+    if value.starts_with("..") && !value.starts_with("../") {
+        errors.push(Error::invalid(path, value, "must not start with '..'"));
+    }
+}
+
+/// Reading a list of texts.
+pub(super) fn texts<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+    object
+        .items(key)
+        .iter()
+        .map(|item| item.as_str().unwrap_or_default())
+}

@@ -1,0 +1,251 @@
+//! What a pod's status may become.
+
+use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::names;
+use serde_json::Value;
+
+use super::annotations;
+use crate::kinds::check::{self, Errors};
+use crate::kinds::value::Read;
+
+const ENDED: &str = "may not be transitioned to non-terminated state";
+
+/// A write of a pod's status.
+pub(super) fn validate_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = check::changed_metadata(new, old);
+    let annotations_path = Path::new("metadata").child("annotations");
+    annotations::validate_update(&mut errors, &annotations_path, new, old);
+    let path = Path::new("status");
+    let (status, old_status) = (new.at("status"), old.at("status"));
+    conditions(
+        &mut errors,
+        &path.child("conditions"),
+        status.items("conditions"),
+    );
+    nominated_node(&mut errors, &path.child("nominatedNodeName"), new, old);
+    if status.count("observedGeneration") < 0 {
+        let generation = status.count("observedGeneration");
+        let fault = "must be a non-negative integer";
+        errors.push(Error::invalid(
+            &path.child("observedGeneration"),
+            generation,
+            fault,
+        ));
+    }
+    let class = |status: &Value| Value::from(status.text("qosClass"));
+    check::immutable(
+        &mut errors,
+        &path.child("qosClass"),
+        &class(status),
+        &class(old_status),
+    );
+    for (key, list) in [
+        ("containerStatuses", "containers"),
+        ("initContainerStatuses", "initContainers"),
+        ("ephemeralContainerStatuses", ""),
+    ] {
+        restarts(
+            &mut errors,
+            &path.child(key),
+            status.items(key),
+            old_status.items(key),
+            old.at("spec"),
+            list,
+        );
+    }
+    addresses(
+        &mut errors,
+        &path.child("podIPs"),
+        status,
+        old_status,
+        "podIPs",
+    );
+    host_addresses(&mut errors, &path.child("hostIPs"), status, old_status);
+    errors
+}
+
+fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
+    for (i, condition) in conditions.iter().enumerate() {
+        let path = path.index(i);
+        let generation = condition.count("observedGeneration");
+        if generation < 0 {
+            let fault = "must be a non-negative integer";
+            errors.push(Error::invalid(
+                &path.child("observedGeneration"),
+                generation,
+                fault,
+            ));
+        }
+        let kind = condition.text("type");
+        if !matches!(kind, "Initialized" | "PodScheduled" | "Ready") {
+            // As spelled by Kubernetes.
+            check::label_name(errors, &path.child("Type"), kind);
+        }
+    }
+}
+
+fn nominated_node(errors: &mut Errors, path: &Path, new: &Value, old: &Value) {
+    let name = new.at("status").text("nominatedNodeName");
+    if name.is_empty() || name == old.at("status").text("nominatedNodeName") {
+        return;
+    }
+    check::faults(errors, path, name, names::dns1123_subdomain(name));
+    if !old.at("spec").text("nodeName").is_empty() {
+        let fault = "may not be set on pods that are already bound to a node";
+        errors.push(Error::forbidden(path, fault));
+    }
+}
+
+/// A container that ended stays so, unless its policy starts it again.
+fn restarts(
+    errors: &mut Errors,
+    path: &Path,
+    new: &[Value],
+    old: &[Value],
+    spec: &Value,
+    list: &str,
+) {
+    if !list.is_empty() && every_container_may_restart(spec) {
+        return;
+    }
+    for (i, status) in old.iter().enumerate() {
+        let (name, ended) = (status.text("name"), status.at("state").at("terminated"));
+        if ended.is_null() {
+            continue;
+        }
+        let mut now = new.iter().filter(|now| now.text("name") == name);
+        if now.any(|now| !now.at("state").has("terminated")) {
+            let mut containers = spec.items(list).iter();
+            let container = containers.find(|container| container.text("name") == name);
+            let restarts = container
+                .is_some_and(|container| restarts_after(container, spec, ended.count("exitCode")));
+            if !restarts {
+                errors.push(Error::forbidden(&path.index(i).child("state"), ENDED));
+            }
+        }
+    }
+}
+
+/// Whether a rule of any container may start all of them again.
+fn every_container_may_restart(spec: &Value) -> bool {
+    let containers = spec
+        .items("containers")
+        .iter()
+        .chain(spec.items("initContainers"));
+    let mut rules = containers.flat_map(|container| container.items("restartPolicyRules"));
+    rules.any(|rule| rule.text("action") == "RestartAllContainers")
+}
+
+/// Whether a container is started again after it ended with this code.
+fn restarts_after(container: &Value, spec: &Value, code: i64) -> bool {
+    for rule in container.items("restartPolicyRules") {
+        let codes = rule.at("exitCodes");
+        let is_listed = codes
+            .items("values")
+            .iter()
+            .any(|value| value.as_i64() == Some(code));
+        let applies = match codes.text("operator") {
+            "In" => is_listed,
+            "NotIn" => !is_listed,
+            _ => false,
+        };
+        if applies && rule.text("action") == "Restart" {
+            return true;
+        }
+    }
+    let own = container.at("restartPolicy").as_str();
+    match own.unwrap_or(spec.text("restartPolicy")) {
+        "Always" => true,
+        "OnFailure" => code != 0,
+        _ => false,
+    }
+}
+
+/// Addresses of a pod or of its host: one for each family.
+fn addresses(errors: &mut Errors, path: &Path, status: &Value, old: &Value, key: &str) {
+    let of = |status: &Value| -> Vec<String> {
+        status
+            .items(key)
+            .iter()
+            .map(|ip| ip.text("ip").to_owned())
+            .collect()
+    };
+    let (ips, known) = (of(status), of(old));
+    for (i, ip) in ips.iter().enumerate() {
+        // Addresses of an older time may stay.
+        let form = if known.contains(ip) {
+            Form::Sloppy
+        } else {
+            Form::Strict
+        };
+        errors.extend(validate_ip(&path.index(i), ip, form));
+    }
+    let versions: Vec<Option<bool>> = ips
+        .iter()
+        .map(|ip| parse_ip(ip).map(|ip| ip.is_ipv4()))
+        .collect();
+    let is_dual = versions.contains(&Some(true)) && versions.contains(&Some(false));
+    if ips.len() > 1 && (!is_dual || ips.len() > 2) {
+        let shown = ips
+            .iter()
+            .map(|ip| serde_json::json!({"IP": ip}))
+            .collect::<Vec<_>>();
+        let fault = "may specify no more than one IP for each IP family";
+        errors.push(Error::invalid(path, shown, fault));
+    }
+}
+
+fn host_addresses(errors: &mut Errors, path: &Path, status: &Value, old: &Value) {
+    let Some(first) = status.items("hostIPs").first() else {
+        return;
+    };
+    if first.text("ip") != status.text("hostIP") {
+        let path = path.index(0).child("ip");
+        errors.push(Error::invalid(
+            &path,
+            first.text("ip"),
+            "must be equal to `hostIP`",
+        ));
+    }
+    addresses(errors, path, status, old, "hostIPs");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_that_ended_for_good_stays_so() {
+        let pod = |policy: &str, state: Value| {
+            json!({
+                "metadata": {"name": "p", "namespace": "n", "resourceVersion": "1"},
+                "spec": {"restartPolicy": policy, "containers": [{"name": "c"}]},
+                "status": {"containerStatuses": [{"name": "c", "state": state}]},
+            })
+        };
+        let ended = |code: i64| json!({"terminated": {"exitCode": code}});
+        let running = json!({"running": {}});
+        for (policy, code, allowed) in [
+            ("Always", 0, true),
+            ("OnFailure", 0, false),
+            ("OnFailure", 1, true),
+            ("Never", 1, false),
+        ] {
+            let errors = validate_update(&pod(policy, running.clone()), &pod(policy, ended(code)));
+            assert_eq!(errors.is_empty(), allowed, "{policy} {code}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn the_quality_of_service_is_fixed() {
+        let pod = |class: &str| json!({"metadata": {"name": "p", "namespace": "n", "resourceVersion": "1"}, "status": {"qosClass": class}});
+        let errors = validate_update(&pod("Guaranteed"), &pod("Burstable"));
+        assert_eq!(
+            errors[0].to_string(),
+            "status.qosClass: Invalid value: \"Guaranteed\": field is immutable"
+        );
+    }
+}

@@ -1,0 +1,496 @@
+//! How a pod may change.
+
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::names;
+use serde_json::Value;
+
+use super::annotations::{self, MIRROR};
+use super::{affinity, quality, validate};
+use crate::kinds::check::{self, Errors};
+use crate::kinds::diff;
+use crate::kinds::value::{Read, Write};
+
+const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+                     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+                     `spec.tolerations` (only additions to existing tolerations),\
+                     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+const RESIZABLE: &str = "only cpu and memory resources are mutable";
+
+/// A change of a pod: of its spec little but images may change.
+pub(super) fn pod(new: &Value, old: &Value) -> Errors {
+    let mut errors = common(new, old);
+    let path = Path::new("spec");
+    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    for key in ["containers", "initContainers"] {
+        let path = path.child(key);
+        if spec.items(key).len() != old_spec.items(key).len() {
+            errors.push(Error::forbidden(
+                &path,
+                "pod updates may not add or remove containers",
+            ));
+            return errors;
+        }
+        for (i, container) in spec.items(key).iter().enumerate() {
+            check::required(
+                &mut errors,
+                &path.index(i).child("image"),
+                container.text("image"),
+            );
+            super::containers::padded_image(&mut errors, &path.index(i), container);
+        }
+    }
+    if let Stop::Now = deadline(
+        &mut errors,
+        &path.child("activeDeadlineSeconds"),
+        spec,
+        old_spec,
+    ) {
+        return errors;
+    }
+    tolerations(&mut errors, &path.child("tolerations"), spec, old_spec);
+    scheduling_gates(&mut errors, &path.child("schedulingGates"), spec, old_spec);
+    if spec == old_spec {
+        return errors;
+    }
+    let mut rest = spec.clone();
+    for key in ["containers", "initContainers"] {
+        for (container, old) in rest.items_mut(key).iter_mut().zip(old_spec.items(key)) {
+            container.copy_from("image", old);
+        }
+    }
+    for key in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        rest.copy_from(key, old_spec);
+    }
+    let grace = "terminationGracePeriodSeconds";
+    if old_spec.count(grace) < 0 && rest.number(grace) == Some(1) {
+        rest.copy_from(grace, old_spec);
+    }
+    if !old_spec.items("schedulingGates").is_empty() {
+        while_gated(&mut errors, &path, &mut rest, old_spec);
+    }
+    if rest != *old_spec {
+        let difference = diff::unified(old_spec, &rest);
+        errors.push(Error::forbidden(&path, format!("{FIXED}\n{difference}")));
+    }
+    errors
+}
+
+/// What every change of a pod is judged by, whatever it goes through.
+fn common(new: &Value, old: &Value) -> Errors {
+    let mut errors = check::changed_metadata(new, old);
+    errors.extend(validate::metadata_and_spec(new));
+    let path = Path::new("metadata").child("annotations");
+    annotations::validate_update(&mut errors, &path, new, old);
+    errors
+}
+
+enum Stop {
+    Now,
+    Not,
+}
+
+/// A deadline may be set and come nearer.
+fn deadline(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) -> Stop {
+    let deadline = |spec: &Value| spec.number("activeDeadlineSeconds");
+    match (deadline(spec), deadline(old)) {
+        (Some(new), _) if !(0..=i64::from(i32::MAX)).contains(&new) => {
+            let faults = names::in_range(new, 0, i64::from(i32::MAX));
+            check::number_faults(errors, path, new, faults);
+            Stop::Now
+        }
+        (Some(new), Some(old)) if old < new => {
+            errors.push(Error::invalid(
+                path,
+                new,
+                "must be less than or equal to previous value",
+            ));
+            Stop::Now
+        }
+        (None, Some(_)) => {
+            let fault = "must not update from a positive integer to nil value";
+            errors.push(Error::invalid(path, Value::Null, fault));
+            Stop::Not
+        }
+        _ => Stop::Not,
+    }
+}
+
+/// Tolerations may be added, and an old one's time may change.
+fn tolerations(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
+    let is_kept = |old: &Value| {
+        spec.items("tolerations").iter().any(|new| {
+            let mut old = old.clone();
+            old.copy_from("tolerationSeconds", new);
+            old == *new
+        })
+    };
+    if !old.items("tolerations").iter().all(is_kept) {
+        let fault = "existing toleration can not be modified except its tolerationSeconds";
+        errors.push(Error::forbidden(path, fault));
+        return;
+    }
+    affinity::tolerations(errors, path, spec.items("tolerations"));
+}
+
+/// Gates may go, and none may come.
+fn scheduling_gates(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
+    for (i, gate) in spec.items("schedulingGates").iter().enumerate() {
+        let name = gate.text("name");
+        if !old
+            .items("schedulingGates")
+            .iter()
+            .any(|old| old.text("name") == name)
+        {
+            let fault = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.push(Error::forbidden(&path.index(i).child("name"), fault));
+        }
+    }
+}
+
+/// A pod that waits for its gates may be given a narrower choice of nodes.
+fn while_gated(errors: &mut Errors, path: &Path, spec: &mut Value, old: &Value) {
+    if spec.at("nodeSelector") != old.at("nodeSelector") {
+        let mut entries = old.entries("nodeSelector");
+        if entries.any(|(key, value)| spec.at("nodeSelector").get(key) != Some(value)) {
+            let fault =
+                "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            let shown = spec.at("nodeSelector").clone();
+            errors.push(Error::invalid(&path.child("nodeSelector"), shown, fault));
+        }
+        spec.copy_from("nodeSelector", old);
+    }
+    let (nodes, old_nodes) = (
+        spec.at("affinity").at("nodeAffinity"),
+        old.at("affinity").at("nodeAffinity"),
+    );
+    if nodes == old_nodes {
+        return;
+    }
+    narrower_affinity(
+        errors,
+        &path.child("affinity").child("nodeAffinity"),
+        nodes,
+        old_nodes,
+    );
+    let others = ["podAffinity", "podAntiAffinity"]
+        .iter()
+        .any(|key| spec.at("affinity").has(key));
+    if !old.has("affinity") && !others {
+        spec.remove("affinity");
+    } else {
+        spec.object("affinity")
+            .copy_from("nodeAffinity", old.at("affinity"));
+    }
+}
+
+fn narrower_affinity(errors: &mut Errors, path: &Path, new: &Value, old: &Value) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = |affinity: &Value| affinity.at(REQUIRED).items("nodeSelectorTerms").to_vec();
+    let (new, old) = (terms(new), terms(old));
+    let path = path.child(REQUIRED).child("nodeSelectorTerms");
+    if !old.is_empty() && old.len() != new.len() {
+        let fault = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        errors.push(Error::invalid(&path, new, fault));
+        return;
+    }
+    for (i, (new, old)) in new.iter().zip(&old).enumerate() {
+        let only_grows = |key: &str| new.items(key).starts_with(old.items(key));
+        let lists = ["matchExpressions", "matchFields"];
+        let was_empty = lists.iter().all(|key| old.items(key).is_empty());
+        let is_empty = lists.iter().all(|key| new.items(key).is_empty());
+        if (was_empty && !is_empty) || !lists.into_iter().all(only_grows) {
+            let fault = "only additions are allowed (no mutations or deletions)";
+            errors.push(Error::invalid(&path.index(i), new.clone(), fault));
+        }
+    }
+}
+
+/// A change of ephemeral containers: they may be added.
+pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
+    let mut errors = common(new, old);
+    if old.at("metadata").at("annotations").has(MIRROR) {
+        let fault = "static pods do not support ephemeral containers";
+        return vec![Error::forbidden(&Path::new(""), fault)];
+    }
+    let path = Path::new("spec").child("ephemeralContainers");
+    for container in old.at("spec").items("ephemeralContainers") {
+        let name = container.text("name");
+        let mut containers = new.at("spec").items("ephemeralContainers").iter();
+        let fault = match containers.rfind(|other| other.text("name") == name) {
+            Some(other) if other == container => continue,
+            Some(other) => format!("may not be changed\n{}", diff::unified(container, other)),
+            None => "may not be removed\n".to_owned(),
+        };
+        errors.push(Error::forbidden(
+            &path,
+            format!("existing ephemeral containers \"{name}\" {fault}"),
+        ));
+    }
+    errors
+}
+
+/// A change of resources in place.
+pub(super) fn resize(new: &Value, old: &Value) -> Errors {
+    let mut errors = check::changed_metadata(new, old);
+    errors.extend(validate::metadata_and_spec(new));
+    let path = Path::new("spec");
+    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    if old.at("metadata").at("annotations").has(MIRROR) {
+        return vec![Error::forbidden(
+            &Path::new(""),
+            "static pods cannot be resized",
+        )];
+    }
+    if old_spec.at("os").text("name") == "windows" {
+        return vec![Error::forbidden(
+            &Path::new(""),
+            "windows pods cannot be resized",
+        )];
+    }
+    if old.at("status").text("qosClass") != quality::class(spec) {
+        let shown = new.at("status").text("qosClass");
+        let fault = "Pod QOS Class may not change as a result of resizing";
+        errors.push(Error::invalid(&path, shown, fault));
+    }
+    let mut running = old.at("status").items("containerStatuses").iter();
+    if running
+        .find(|status| status.at("state").has("running"))
+        .is_some_and(|status| !status.has("resources"))
+    {
+        errors.push(Error::forbidden(
+            &path,
+            "Pod running on node without support for resize",
+        ));
+    }
+    let mut rest = spec.clone();
+    pod_level(&mut errors, &path, &mut rest, old_spec);
+    if !same_containers(&mut errors, &path, spec, old_spec) {
+        return errors;
+    }
+    for key in ["initContainers", "containers"] {
+        for (i, (new, old)) in spec.items(key).iter().zip(old_spec.items(key)).enumerate() {
+            nothing_removed(
+                &mut errors,
+                &path.child(key).index(i).child("resources"),
+                new,
+                old,
+                "",
+            );
+        }
+    }
+    for container_and_old in rest
+        .items_mut("containers")
+        .iter_mut()
+        .zip(old_spec.items("containers"))
+    {
+        let (container, old) = container_and_old;
+        ignore_resized(container, old);
+        if container != old {
+            errors.push(Error::forbidden(&path, RESIZABLE));
+        }
+    }
+    for (i, container) in rest.items_mut("initContainers").iter_mut().enumerate() {
+        let old = &old_spec.items("initContainers")[i];
+        resized_init_container(
+            &mut errors,
+            &path.child("initContainers").index(i),
+            container,
+            old,
+        );
+    }
+    if errors.is_empty() && rest != *old_spec {
+        errors.push(Error::forbidden(&path, RESIZABLE));
+    }
+    errors
+}
+
+fn resized_init_container(errors: &mut Errors, path: &Path, container: &mut Value, old: &Value) {
+    let was_changed = container != old;
+    ignore_resized(container, old);
+    if container != old {
+        let fault = "only cpu and memory resources for init or sidecar containers are mutable";
+        errors.push(Error::forbidden(path, fault));
+    }
+    let restarts = container
+        .items("resizePolicy")
+        .iter()
+        .filter(|p| p.text("restartPolicy") == "RestartContainer");
+    if was_changed && container.text("restartPolicy") != "Always" {
+        for _ in restarts {
+            let fault = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+            errors.push(Error::forbidden(path, fault));
+        }
+    }
+}
+
+/// Resources of the pod as a whole, which may be resized too.
+fn pod_level(errors: &mut Errors, path: &Path, rest: &mut Value, old: &Value) {
+    let is_given = |spec: &Value| {
+        ["limits", "requests"]
+            .iter()
+            .any(|list| spec.at("resources").entries(list).next().is_some())
+    };
+    if !is_given(rest) && !is_given(old) {
+        return;
+    }
+    if old.has("resources") && !rest.has("resources") {
+        errors.push(Error::forbidden(
+            &path.child("resources"),
+            "pod-level resources cannot be removed",
+        ));
+        return;
+    }
+    if old.has("resources") {
+        nothing_removed(errors, &path.child("resources"), rest, old, "pod-level ");
+    }
+    ignore_resized(rest, old);
+    if rest.at("resources") != old.at("resources") {
+        let fault = "only cpu and memory resources are mutable at pod-level";
+        errors.push(Error::forbidden(path, fault));
+    }
+}
+
+fn same_containers(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) -> bool {
+    let before = errors.len();
+    for key in ["containers", "initContainers"] {
+        let path = path.child(key);
+        if spec.items(key).len() != old.items(key).len() {
+            errors.push(Error::forbidden(
+                &path,
+                format!("{key} may not be added or removed on resize"),
+            ));
+            continue;
+        }
+        for (i, (new, old)) in spec.items(key).iter().zip(old.items(key)).enumerate() {
+            if new.text("name") != old.text("name") {
+                let fault = format!("{key} may not be renamed or reordered on resize");
+                errors.push(Error::forbidden(&path.index(i).child("name"), fault));
+            }
+        }
+    }
+    errors.len() == before
+}
+
+fn nothing_removed(errors: &mut Errors, path: &Path, new: &Value, old: &Value, what: &str) {
+    for list in ["requests", "limits"] {
+        let mut names = old.at("resources").entries(list).map(|(name, _)| name);
+        if names.any(|name| !new.at("resources").at(list).has(name)) {
+            let fault = format!("{what}resource {list} cannot be removed");
+            errors.push(Error::forbidden(&path.child(list), fault));
+        }
+    }
+}
+
+/// Puts back what may be resized, so that the rest can be compared.
+fn ignore_resized(holder: &mut Value, old: &Value) {
+    if !holder.has("resources") && !old.has("resources") {
+        return;
+    }
+    for list in ["requests", "limits"] {
+        let before = old.at("resources").at(list);
+        let resources = holder.object("resources");
+        if !resources.has(list) && before.is_null() {
+            continue;
+        }
+        for name in ["cpu", "memory"] {
+            resources.object(list).copy_from(name, before);
+        }
+        if before.is_null() && resources.entries(list).next().is_none() {
+            resources.remove(list);
+        }
+    }
+    if !old.has("resources")
+        && holder
+            .at("resources")
+            .as_object()
+            .is_some_and(serde_json::Map::is_empty)
+    {
+        holder.remove("resources");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn running() -> Value {
+        let mut pod = json!({
+            "metadata": {"name": "p", "namespace": "n", "resourceVersion": "1"},
+            "spec": {"containers": [{"name": "c", "image": "a"}], "serviceAccountName": "default"},
+            "status": {"qosClass": "BestEffort"},
+        });
+        super::super::defaults::pod(&mut pod);
+        pod
+    }
+
+    fn faults(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let old = running();
+        let mut new = old.clone();
+        change(&mut new);
+        pod(&new, &old).iter().map(Error::to_string).collect()
+    }
+
+    #[test]
+    fn an_image_may_change() {
+        assert_eq!(
+            faults(|pod| pod["spec"]["containers"][0]["image"] = "b".into()),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn other_fields_of_the_spec_are_fixed() {
+        let found = faults(|pod| pod["spec"]["restartPolicy"] = "Never".into());
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].starts_with("spec: Forbidden: pod updates may not change fields other than")
+        );
+        assert!(
+            found[0].contains("- \"restartPolicy\": \"Always\""),
+            "{}",
+            found[0]
+        );
+    }
+
+    #[test]
+    fn tolerations_may_only_be_added() {
+        let toleration = json!({"key": "k", "operator": "Exists"});
+        assert!(faults(|pod| pod["spec"]["tolerations"] = json!([toleration])).is_empty());
+        let mut old = running();
+        old["spec"]["tolerations"] = json!([toleration]);
+        let new = running();
+        let errors = pod(&new, &old);
+        assert_eq!(
+            errors[0].to_string(),
+            "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"
+        );
+    }
+
+    #[test]
+    fn a_deadline_only_comes_nearer() {
+        let mut old = running();
+        old["spec"]["activeDeadlineSeconds"] = 10.into();
+        let mut new = old.clone();
+        new["spec"]["activeDeadlineSeconds"] = 5.into();
+        assert_eq!(pod(&new, &old), []);
+        new["spec"]["activeDeadlineSeconds"] = 11.into();
+        assert_eq!(pod(&new, &old).len(), 1);
+    }
+
+    #[test]
+    fn resizing_changes_cpu_and_memory_alone() {
+        let mut old = running();
+        old["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+        old["status"]["qosClass"] = "Burstable".into();
+        let mut new = old.clone();
+        new["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
+        assert_eq!(resize(&new, &old), []);
+        new["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = "1Gi".into();
+        assert_eq!(
+            resize(&new, &old)[0].to_string(),
+            format!("spec: Forbidden: {RESIZABLE}")
+        );
+    }
+}

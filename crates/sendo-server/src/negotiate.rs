@@ -1,0 +1,309 @@
+//! Which form of an answer a client asked for with its `Accept` header.
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+}
+
+/// What an answer shows of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum View {
+    /// The object itself.
+    Whole,
+    /// Rows and columns for people.
+    Table(MetaVersion),
+    /// Only the metadata, of one object.
+    Metadata(MetaVersion),
+    /// Only the metadata, of the items of a list.
+    MetadataList(MetaVersion),
+}
+
+/// The version of `meta.k8s.io` that a [`View`] is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MetaVersion {
+    /// `meta.k8s.io/v1`
+    V1,
+    /// `meta.k8s.io/v1beta1`
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// The group and version, as `apiVersion` holds it.
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The form agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// How it is written.
+    pub(crate) encoding: Encoding,
+    /// What it shows.
+    pub(crate) view: View,
+    /// Whether the client asked for line breaks in the media type.
+    pub(crate) pretty: bool,
+}
+
+impl Form {
+    /// The object itself in JSON.
+    pub(crate) const JSON: Form = Form {
+        encoding: Encoding::Json,
+        view: View::Whole,
+        pretty: false,
+    };
+}
+
+/// Why no form could be agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// No media type of the header is served here.
+    MediaType,
+    /// The media type is served, but not the transformation asked for.
+    Transformation,
+}
+
+/// One alternative of an `Accept` header.
+struct Clause<'a> {
+    kind: &'a str,
+    subkind: &'a str,
+    quality: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+/// Media types, in the order Kubernetes prefers them. Protobuf is read, never written.
+const WRITTEN: [(&str, Encoding); 2] = [("json", Encoding::Json), ("yaml", Encoding::Yaml)];
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// The form of a resource's answer.
+///
+/// Two gates in a row, as in Kubernetes, each with a refusal of its own: the
+/// media type must be named literally (or `*/*`), then its parameters must be met.
+pub(crate) fn resource(accept: Option<&str>) -> Result<Form, Refusal> {
+    let Some(accept) = accept.filter(|text| !text.is_empty()) else {
+        return Ok(Form::JSON);
+    };
+    let named = accept.split(',').any(|clause| {
+        let media = clause.split(';').next().unwrap_or_default().trim();
+        matches!(
+            media,
+            "*/*" | "application/json" | "application/yaml" | PROTOBUF
+        )
+    });
+    if !named {
+        return Err(Refusal::MediaType);
+    }
+    first_met(accept, true).ok_or(Refusal::Transformation)
+}
+
+/// The form of a `Status`: what the client accepts if it can be met with no
+/// transformation, else JSON.
+pub(crate) fn status(accept: Option<&str>) -> Form {
+    accept
+        .and_then(|accept| first_met(accept, false))
+        .unwrap_or(Form::JSON)
+}
+
+fn first_met(accept: &str, transformations: bool) -> Option<Form> {
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(clause).collect();
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    clauses.iter().find_map(|clause| {
+        WRITTEN.iter().find_map(|(subkind, encoding)| {
+            let matches = match (clause.kind, clause.subkind) {
+                ("*", "*") | ("application", "*") => true,
+                ("application", other) => other == *subkind,
+                _ => false,
+            };
+            if matches {
+                form(clause, *encoding, transformations)
+            } else {
+                None
+            }
+        })
+    })
+}
+
+fn form(clause: &Clause<'_>, encoding: Encoding, transformations: bool) -> Option<Form> {
+    let parameter = |name| {
+        clause
+            .parameters
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map_or("", |(_, value)| value)
+    };
+    let view = match parameter("as") {
+        "" => View::Whole,
+        _ if !transformations || parameter("g") != "meta.k8s.io" => return None,
+        kind => {
+            let version = match parameter("v") {
+                "v1" => MetaVersion::V1,
+                "v1beta1" => MetaVersion::V1Beta1,
+                _ => return None,
+            };
+            match kind {
+                "Table" => View::Table(version),
+                "PartialObjectMetadata" => View::Metadata(version),
+                "PartialObjectMetadataList" => View::MetadataList(version),
+                _ => return None,
+            }
+        }
+    };
+    let pretty = parameter("pretty") == "1";
+    Some(Form {
+        encoding,
+        view,
+        pretty,
+    })
+}
+
+fn clause(text: &str) -> Option<Clause<'_>> {
+    let mut parts = text.split(';').map(str::trim);
+    let media = parts.next()?;
+    let (kind, subkind) = match media.split_once('/') {
+        Some((kind, subkind)) => (kind.trim(), subkind.trim()),
+        None if media == "*" => ("*", "*"),
+        None => return None,
+    };
+    let mut found = Clause {
+        kind,
+        subkind,
+        quality: 1.0,
+        parameters: Vec::new(),
+    };
+    for part in parts {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        if key == "q" {
+            found.quality = value.parse().unwrap_or(1.0);
+        } else {
+            found.parameters.push((key, value));
+        }
+    }
+    Some(found)
+}
+
+/// The form of a discovery document at the top.
+///
+/// Aggregated discovery is preferred to the plain lists of the same media type,
+/// in whichever order they are accepted. `None` if the header asks for nothing
+/// that discovery can give.
+pub(crate) fn discovery(accept: Option<&str>) -> Option<Discovery> {
+    let Some(accept) = accept.filter(|text| !text.is_empty()) else {
+        return Some(Discovery::Legacy(Encoding::Json));
+    };
+    let found: Vec<Discovery> = accept
+        .split(',')
+        .filter_map(clause)
+        .filter_map(|clause| {
+            let encoding = match (clause.kind, clause.subkind) {
+                ("*", "*") | ("application", "*" | "json") => Encoding::Json,
+                ("application", "yaml") => Encoding::Yaml,
+                _ => return None,
+            };
+            let parameter = |name| {
+                let mut parameters = clause.parameters.iter();
+                parameters
+                    .find(|(key, _)| *key == name)
+                    .map_or("", |(_, value)| value)
+            };
+            match (parameter("g"), parameter("v"), parameter("as")) {
+                ("", "", "") => Some(Discovery::Legacy(encoding)),
+                ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
+                    Some(Discovery::Aggregated(encoding))
+                }
+                _ => None,
+            }
+        })
+        .collect();
+    let aggregated = found
+        .iter()
+        .find(|form| matches!(form, Discovery::Aggregated(_)));
+    aggregated.or(found.first()).copied()
+}
+
+/// The forms of a discovery document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Discovery {
+    /// One document with every group, version and resource.
+    Aggregated(Encoding),
+    /// The list of versions or groups.
+    Legacy(Encoding),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_clause_that_can_be_met_wins() {
+        let form = resource(Some(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+        ));
+        assert_eq!(form.unwrap().view, View::Table(MetaVersion::V1));
+        let form = resource(Some(
+            "application/json;as=Nope;v=v1;g=meta.k8s.io, application/yaml",
+        ));
+        assert_eq!(form.unwrap().encoding, Encoding::Yaml);
+        let form = resource(Some("application/json;q=0.2, application/yaml"));
+        assert_eq!(form.unwrap().encoding, Encoding::Yaml);
+    }
+
+    #[test]
+    fn protobuf_falls_back_to_json_if_that_is_accepted_too() {
+        let accept = "application/vnd.kubernetes.protobuf,application/json";
+        assert_eq!(resource(Some(accept)), Ok(Form::JSON));
+    }
+
+    #[test]
+    fn a_wildcard_subtype_is_no_media_type_of_ours() {
+        assert_eq!(resource(Some("application/*")), Err(Refusal::MediaType));
+        assert_eq!(resource(Some("*/*")), Ok(Form::JSON));
+        assert_eq!(resource(Some("")), Ok(Form::JSON));
+        assert_eq!(resource(None), Ok(Form::JSON));
+        assert_eq!(resource(Some("text/html")), Err(Refusal::MediaType));
+    }
+
+    #[test]
+    fn an_unknown_transformation_is_refused() {
+        for accept in [
+            "application/json;as=Nope;v=v1;g=meta.k8s.io",
+            "application/json;as=Table;v=v9;g=meta.k8s.io",
+            "application/json;as=Table;v=v1;g=other.k8s.io",
+        ] {
+            assert_eq!(
+                resource(Some(accept)),
+                Err(Refusal::Transformation),
+                "{accept}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_are_never_transformed() {
+        assert_eq!(status(Some("application/yaml")).encoding, Encoding::Yaml);
+        let table = "application/yaml;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(status(Some(table)), Form::JSON);
+    }
+
+    #[test]
+    fn aggregated_discovery_needs_its_parameters() {
+        let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let old = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+        assert_eq!(
+            discovery(Some(v2)),
+            Some(Discovery::Aggregated(Encoding::Json))
+        );
+        assert_eq!(discovery(Some(old)), None);
+        let fallback = format!("{old},application/json");
+        assert_eq!(
+            discovery(Some(&fallback)),
+            Some(Discovery::Legacy(Encoding::Json))
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! The way of a request, one plain step after the other:
+//! authenticate → authorise → route → decode → default → admit → validate → store → encode.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::{Method, Response};
+use sendo_apimachinery::Status;
+use sendo_apimachinery::status::{Details, Reason};
+
+use crate::answer::{self, Answer};
+use crate::authenticate::authenticate;
+use crate::authorise::authorise;
+use crate::body::Body;
+use crate::call::Call;
+use crate::crd::lifecycle;
+use crate::negotiate::{self, Refusal};
+use crate::path::{ResourcePath, Target};
+use crate::request::Request;
+use crate::roots;
+use crate::route::{self, Action, Dead};
+use crate::server::Server;
+use crate::strategy::Strategy;
+use crate::subresource;
+use crate::user::User;
+use crate::verbs::{self, patch::PatchType};
+
+/// Answers a request; `caller` is who the connection belongs to, if that is known.
+///
+/// A panic on the way is answered with 500 and leaves the server as it was.
+pub(crate) async fn handle<B>(
+    server: &Arc<Server>,
+    caller: Option<&User>,
+    request: http::Request<B>,
+) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    let mut request = Request::new(&head);
+    let answer = AssertUnwindSafe(answer(server, caller, &mut request, body))
+        .catch_unwind()
+        .await;
+    let answer = answer.unwrap_or_else(|panic| {
+        let cause = panic_text(panic.as_ref());
+        tracing::error!(method = %request.method, path = %request.path, cause, "a request panicked");
+        Err(Status::internal_error(cause))
+    });
+    answer::respond(&request, answer)
+}
+
+async fn answer<B>(
+    server: &Arc<Server>,
+    caller: Option<&User>,
+    request: &mut Request,
+    body: B,
+) -> Result<Answer, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if server.world.tasks().stopping().is_cancelled() {
+        return Err(Status::service_unavailable("the server is shutting down"));
+    }
+    request.user = authenticate(caller, &request.headers, &server.tokens)?;
+    authorise(request)?;
+    request.read_body(body).await?;
+    match request.target.clone() {
+        Target::Resource(path) => on_resource(server, request, &path).await,
+        Target::Other => roots::answer(server, request),
+    }
+}
+
+/// The answer of a path that names a resource.
+async fn on_resource(
+    server: &Arc<Server>,
+    request: &mut Request,
+    path: &ResourcePath,
+) -> Result<Answer, Status> {
+    let catalog = server.catalog();
+    let (resource, action) = match route::route(&catalog, &request.method, path) {
+        Ok(found) => found,
+        Err(Dead::End(status)) => return Err(status),
+        Err(Dead::Page(answer)) => return Ok(answer),
+    };
+    if let Some(text) = resource.deprecation() {
+        request.warn(text);
+    }
+    accept(request, resource.custom.is_some())?;
+    let call = Call {
+        server,
+        request,
+        path,
+        resource: &resource,
+    };
+    let answer = act(&call, action).await?;
+    settle(&call).await?;
+    Ok(answer)
+}
+
+/// Does what the request asks for.
+async fn act(call: &Call<'_>, action: Action) -> Result<Answer, Status> {
+    let (request, resource) = (call.request, call.resource);
+    match action {
+        Action::Get => verbs::get::get(call).await,
+        Action::List if request.query.flag("watch") => verbs::watch::watch(call).await,
+        Action::List => verbs::list::list(call).await,
+        Action::Watch => verbs::watch::watch(call).await,
+        Action::Create if resource.is_core("bindings") => {
+            subresource::bind_by_collection(call).await
+        }
+        Action::Create => verbs::create::create(call).await,
+        Action::Update => verbs::update::update(call).await,
+        Action::Delete => verbs::delete::delete(call).await,
+        Action::DeleteCollection => verbs::delete_collection::delete_collection(call).await,
+        Action::Patch => verbs::patch::patch(call, Strategy::Main).await,
+        Action::Subresource(name) => subresource::answer(call, &name).await,
+    }
+}
+
+/// Brings what is served in line with what a write left.
+async fn settle(call: &Call<'_>) -> Result<(), Status> {
+    if call.request.method == Method::GET {
+        return Ok(());
+    }
+    if call.resource.is_definition() {
+        return lifecycle::sync(call.server).await;
+    }
+    match &call.resource.custom {
+        Some(custom) if custom.terminating => {
+            lifecycle::object_gone(call.server, &custom.definition).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Media types that answers come in, as refusals list them.
+const WRITTEN: [&str; 3] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
+
+/// Media types that patches of custom resources come in, as refusals list them.
+const CUSTOM_PATCHES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// Agrees on the media types of body and answer.
+fn accept(request: &mut Request, is_custom: bool) -> Result<(), Status> {
+    let patch = PatchType::of(request);
+    // Custom resources say nothing of how their lists merge.
+    let known = patch.is_some_and(|patch| !is_custom || patch != PatchType::Strategic);
+    if request.method == Method::PATCH && !known && is_custom {
+        return Err(Status::unsupported_media_type(&CUSTOM_PATCHES));
+    }
+    if request.method == Method::PATCH && !known {
+        let status = Status::new(
+            415,
+            Reason::UnsupportedMediaType,
+            "415: Unsupported Media Type",
+        );
+        return Err(status.with_details(Details::default()));
+    }
+    request.form =
+        negotiate::resource(request.accept().as_deref()).map_err(|refusal| match refusal {
+            Refusal::MediaType => Status::not_acceptable(&WRITTEN),
+            Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
+        })?;
+    Ok(())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("the request panicked")
+}

@@ -1,0 +1,171 @@
+//! Paths that name no resource: discovery, version, health.
+
+use http::{Method, StatusCode};
+use sendo_apimachinery::Status;
+use serde_json::{Value, json};
+
+use crate::answer::{self, Answer};
+use crate::discovery::{self, Half};
+use crate::health;
+use crate::negotiate::{self, Discovery, Encoding, Form, View};
+use crate::openapi;
+use crate::request::Request;
+use crate::resource::Catalog;
+use crate::server::Server;
+use crate::yaml;
+
+/// Media types that documents come in, as refusals list them.
+const DOCUMENTS: [&str; 3] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
+
+/// Answers a path that names no resource.
+pub(crate) fn answer(server: &Server, request: &mut Request) -> Result<Answer, Status> {
+    if let Some(answer) = health::health(server, request) {
+        return Ok(answer);
+    }
+    let catalog = server.catalog();
+    let path = request.path.clone();
+    let path = path.strip_suffix('/').unwrap_or(&path);
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    match parts.as_slice() {
+        [] => Ok(Answer::document(&paths(&catalog))),
+        ["version"] => {
+            get_only(request)?;
+            json_only(request)?;
+            Ok(Answer::document(&version()))
+        }
+        ["api"] => {
+            get_only(request)?;
+            top(request, &catalog, Half::Core)
+        }
+        ["apis"] => top(request, &catalog, Half::Named),
+        ["api", version] => of_version(request, &catalog, "", version),
+        ["apis", group] => match catalog.group(group) {
+            Some(group) => legacy(request, &discovery::group(group)),
+            None => Ok(Answer::page_not_found()),
+        },
+        ["apis", group, version] => of_version(request, &catalog, group, version),
+        ["openapi", "v3", path @ ..] => Ok(openapi::answer(server, request, &path.join("/"))),
+        _ => Ok(Answer::page_not_found()),
+    }
+}
+
+fn get_only(request: &Request) -> Result<(), Status> {
+    if request.method == Method::GET {
+        Ok(())
+    } else {
+        Err(Status::method_not_allowed())
+    }
+}
+
+fn json_only(request: &Request) -> Result<(), Status> {
+    match negotiate::resource(request.accept().as_deref()) {
+        Ok(Form {
+            encoding: Encoding::Json,
+            ..
+        }) => Ok(()),
+        _ => Err(Status::not_acceptable(&["application/json"])),
+    }
+}
+
+/// `/api` and `/apis`, aggregated for those who ask.
+fn top(request: &mut Request, catalog: &Catalog, half: Half) -> Result<Answer, Status> {
+    match negotiate::discovery(request.accept().as_deref()) {
+        Some(Discovery::Aggregated(encoding)) => {
+            let document = discovery::aggregated(catalog, half);
+            Ok(match encoding {
+                Encoding::Json => Answer::Typed(
+                    StatusCode::OK,
+                    discovery::AGGREGATED,
+                    answer::to_bytes(&document),
+                ),
+                Encoding::Yaml => Answer::Typed(
+                    StatusCode::OK,
+                    discovery::AGGREGATED_YAML,
+                    yaml::write(&document).into(),
+                ),
+            })
+        }
+        Some(Discovery::Legacy(encoding)) => {
+            request.form = Form {
+                encoding,
+                ..Form::JSON
+            };
+            Ok(Answer::document(&match half {
+                Half::Core => discovery::core_versions(catalog),
+                Half::Named => discovery::groups(catalog),
+            }))
+        }
+        None => Err(Status::not_acceptable_parameters(&DOCUMENTS)),
+    }
+}
+
+fn of_version(
+    request: &mut Request,
+    catalog: &Catalog,
+    group: &str,
+    version: &str,
+) -> Result<Answer, Status> {
+    let Some(group) = catalog.group(group) else {
+        return Ok(Answer::page_not_found());
+    };
+    let Some(document) = discovery::resources(group, version) else {
+        return if group.is_custom() {
+            Ok(Answer::page_not_found())
+        } else {
+            Err(Status::no_such_resource())
+        };
+    };
+    get_only(request)?;
+    legacy(request, &document)
+}
+
+fn legacy(request: &mut Request, document: &Value) -> Result<Answer, Status> {
+    match negotiate::resource(request.accept().as_deref()) {
+        Ok(form) if form.view == View::Whole => {
+            request.form = form;
+            Ok(Answer::document(document))
+        }
+        _ => Err(Status::not_acceptable_parameters(&DOCUMENTS)),
+    }
+}
+
+/// The version of Kubernetes that is spoken here.
+fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": concat!("v1.36.4+sendo-", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// `/`: where to look further.
+fn paths(catalog: &Catalog) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+    for group in catalog.groups() {
+        let root = if group.name.is_empty() {
+            "/api".to_owned()
+        } else {
+            format!("/apis/{}", group.name)
+        };
+        paths.extend(group.versions().map(|version| format!("{root}/{version}")));
+        paths.push(root);
+    }
+    paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.sort();
+    paths.dedup();
+    json!({"paths": paths})
+}

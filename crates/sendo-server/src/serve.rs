@@ -1,0 +1,218 @@
+//! TLS and HTTP around the server: a thin shell.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use sendo_world::Tasks;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+
+use crate::certs::{self, Authority, CertificateError, Identity};
+use crate::server::ApiServer;
+use crate::user;
+
+/// How long a client may take to shake hands, and to send a request's head.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The server's socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address cannot be listened on: it is in use, or not this machine's.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A certificate could not be made.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The TLS library refuses the certificates.
+    #[error("the TLS library refuses the server's certificates: {0}")]
+    Tls(String),
+}
+
+/// A server that listens, until the server's world stops.
+#[derive(Debug)]
+pub struct Serving {
+    address: SocketAddr,
+    authority: Authority,
+    admin: Identity,
+}
+
+impl ApiServer {
+    /// Listens on `address` with TLS, HTTP/1.1 and HTTP/2; port 0 takes a free port.
+    ///
+    /// The server's certificate is signed by `authority`, and whoever shows a
+    /// certificate signed by it is the user that names (CN) and in its groups (O).
+    /// Connections are tasks of the server: [`ApiServer::shutdown`] ends them
+    /// after the requests they carry.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on, or no certificate can be made.
+    pub async fn serve(
+        &self,
+        address: SocketAddr,
+        authority: Authority,
+    ) -> Result<Serving, ServeError> {
+        let listen = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let bound = listener.local_addr().map_err(listen)?;
+        let acceptor = acceptor(&authority, bound)?;
+        let admin = authority.client("kubernetes-admin", user::MASTERS)?;
+        let server = self.clone();
+        let tasks = self.world().tasks().clone();
+        self.world().tasks().spawn("listener", async move {
+            loop {
+                let connection = tokio::select! {
+                    biased;
+                    () = tasks.stopping().cancelled() => return,
+                    connection = listener.accept() => connection,
+                };
+                match connection {
+                    Ok((stream, _)) => {
+                        let (server, acceptor, owner) =
+                            (server.clone(), acceptor.clone(), tasks.clone());
+                        tasks.spawn("connection", async move {
+                            converse(server, acceptor, stream, owner).await
+                        });
+                    }
+                    // Out of file descriptors, most likely: others close some.
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        server
+                            .world()
+                            .clock()
+                            .sleep(Duration::from_millis(100))
+                            .await;
+                    }
+                }
+            }
+        });
+        Ok(Serving {
+            address: bound,
+            authority,
+            admin,
+        })
+    }
+}
+
+impl Serving {
+    /// The address that is listened on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The authority that signed the server's certificate.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// A kubeconfig for the administrator, in YAML. It holds a private key.
+    pub fn kubeconfig(&self) -> String {
+        let encode = |text: &str| {
+            use base64::Engine as _;
+            base64::engine::general_purpose::STANDARD.encode(text)
+        };
+        crate::yaml::write(&serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "sendo", "cluster": {
+                "server": format!("https://{}", self.address),
+                "certificate-authority-data": encode(&self.authority.pem()),
+            }}],
+            "users": [{"name": "admin", "user": {
+                "client-certificate-data": encode(self.admin.certificate()),
+                "client-key-data": encode(self.admin.key()),
+            }}],
+            "contexts": [{"name": "sendo", "context": {"cluster": "sendo", "user": "admin"}}],
+            "current-context": "sendo",
+        }))
+    }
+}
+
+fn acceptor(authority: &Authority, bound: SocketAddr) -> Result<TlsAcceptor, ServeError> {
+    let refused = |error: &dyn std::fmt::Display| ServeError::Tls(error.to_string());
+    let identity = authority.server(&[bound.ip().to_string()])?;
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(authority.der())
+        .map_err(|error| refused(&error))?;
+    let clients =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| refused(&error))?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(rustls::DEFAULT_VERSIONS)
+        .map_err(|error| refused(&error))?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(identity.chain(), identity.private_key())
+        .map_err(|error| refused(&error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Serves one connection to its end.
+async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, tasks: Tasks) {
+    // Small events must not wait for more to say.
+    let _ = stream.set_nodelay(true);
+    let handshake = server
+        .world()
+        .clock()
+        .timeout(PATIENCE, acceptor.accept(stream))
+        .await;
+    let stream = match handshake {
+        Some(Ok(stream)) => stream,
+        Some(Err(error)) => return tracing::debug!(%error, "a client did not shake hands"),
+        None => return tracing::debug!("a client took too long to shake hands"),
+    };
+    let certificates = stream.get_ref().1.peer_certificates();
+    let user = certificates.and_then(|chain| certs::user_of(chain.first()?));
+    let service = TowerToHyperService::new(server.on_connection(user));
+    let mut builder = auto::Builder::new(OwnedBy(tasks.clone()));
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(1000);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = tasks.stopping().cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+/// Runs what HTTP/2 does in the background as tasks of the server.
+#[derive(Clone)]
+struct OwnedBy(Tasks);
+
+impl<F> hyper::rt::Executor<F> for OwnedBy
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn("stream", future);
+    }
+}

@@ -1,0 +1,292 @@
+//! The API server as a value: what it keeps, and how to call it.
+
+use std::convert::Infallible;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use http::Response;
+use sendo_apimachinery::Status;
+use sendo_apimachinery::schema::{Types, show_as_go};
+use sendo_store::{KeyRange, Revision, Store};
+use sendo_world::World;
+use serde_json::Value;
+use tower::Service;
+
+use crate::authenticate::Tokens;
+use crate::body::Body;
+use crate::bootstrap;
+use crate::call::backend;
+use crate::crd::lifecycle::{self, Known};
+use crate::openapi::Documents;
+use crate::pipeline;
+use crate::resource::{Catalog, Resource};
+use crate::user::User;
+use crate::wire;
+
+/// What an [`ApiServer`] is made of.
+pub struct Options {
+    /// Where objects are kept. A store that holds objects already is carried on with.
+    pub store: Arc<dyn Store>,
+    /// The world to live in. The server takes a child of it, named `api-server`.
+    pub world: World,
+    /// Bearer tokens that are accepted, and whose they are. None by default.
+    pub tokens: Tokens,
+}
+
+impl Options {
+    /// A server on `store` in `world`, with no bearer tokens.
+    pub fn new(store: Arc<dyn Store>, world: World) -> Self {
+        Options {
+            store,
+            world,
+            tokens: Tokens::new(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("world", &self.world)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A Kubernetes API server.
+///
+/// Cloning is cheap and gives the same server. As a service it authenticates
+/// each request by its bearer token, or else takes it for anonymous;
+/// [`ApiServer::as_user`] calls it as somebody, with no socket between.
+#[derive(Clone)]
+pub struct ApiServer {
+    server: Arc<Server>,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The definitions of custom resources in the store could not be read.
+    #[error("cannot read the definitions of custom resources: {0}")]
+    Definitions(Status),
+    /// A namespace every cluster has could not be made.
+    #[error("cannot create the namespace {namespace}: {status}")]
+    Namespace {
+        /// Its name.
+        namespace: &'static str,
+        /// What the server answered itself.
+        status: Status,
+    },
+}
+
+impl ApiServer {
+    /// Starts a server: reads what the store holds and creates the namespaces
+    /// `default`, `kube-system`, `kube-public` and `kube-node-lease` if they are absent.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let server = Arc::new(Server {
+            store: options.store,
+            world: options.world.child("api-server"),
+            tokens: options.tokens,
+            types: Types::builtin(),
+            documents: Documents::default(),
+            definitions: tokio::sync::Mutex::default(),
+            catalog: RwLock::new(Arc::new(Catalog::builtin())),
+        });
+        lifecycle::sync(&server)
+            .await
+            .map_err(StartError::Definitions)?;
+        bootstrap::namespaces(&server).await?;
+        Ok(ApiServer { server })
+    }
+
+    /// A service that calls this server as `user`, in this process.
+    pub fn as_user(&self, user: User) -> Caller {
+        Caller {
+            server: Arc::clone(&self.server),
+            user: Some(user),
+        }
+    }
+
+    /// A service that calls this server as its administrator, in this process.
+    pub fn client_service(&self) -> Caller {
+        self.as_user(User::admin())
+    }
+
+    /// A service for one connection, whose user TLS may have told.
+    pub(crate) fn on_connection(&self, user: Option<User>) -> Caller {
+        Caller {
+            server: Arc::clone(&self.server),
+            user,
+        }
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.server.world
+    }
+
+    /// Ends all watches, refuses new requests, and waits for the server's own tasks.
+    pub async fn shutdown(&self) {
+        self.server.world.tasks().stop().await;
+    }
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").finish_non_exhaustive()
+    }
+}
+
+impl<B> Service<http::Request<B>> for ApiServer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        Caller {
+            server: Arc::clone(&self.server),
+            user: None,
+        }
+        .call(request)
+    }
+}
+
+/// A service that calls an [`ApiServer`] as one user.
+///
+/// `kube::Client::new(caller, "default")` makes a client of it. Dropping the
+/// future of a call cancels the request; a write has then taken place whole or
+/// not at all. Dropping the body of a watch ends it.
+#[derive(Clone)]
+pub struct Caller {
+    server: Arc<Server>,
+    user: Option<User>,
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B> Service<http::Request<B>> for Caller
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let caller = self.clone();
+        Box::pin(async move {
+            Ok(pipeline::handle(&caller.server, caller.user.as_ref(), request).await)
+        })
+    }
+}
+
+/// What the parts of a server share.
+pub(crate) struct Server {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) world: World,
+    pub(crate) tokens: Tokens,
+    /// The types of built-in kinds.
+    pub(crate) types: Types,
+    /// OpenAPI documents that were asked for.
+    pub(crate) documents: Documents,
+    /// The definitions of custom resources that the catalog shows.
+    pub(crate) definitions: tokio::sync::Mutex<Known>,
+    catalog: RwLock<Arc<Catalog>>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+/// How long a read waits for a version that is still to come.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl Server {
+    /// What is served now.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes what is served. Requests that have begun see what was served before.
+    pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
+        let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Catalog::clone(&current);
+        change(&mut next);
+        *current = Arc::new(next);
+    }
+
+    /// The bytes to store for an object in its storage version, as Go would show it.
+    pub(crate) fn encode(&self, resource: &Resource, object: &mut Value) -> Bytes {
+        if let Some(custom) = &resource.custom {
+            custom.prepare_storage(object);
+            return wire::encode(object);
+        }
+        let types = &resource.stored;
+        if let Some(schema) = self.types.kind(&types.api_version, &types.kind) {
+            show_as_go(schema, object);
+        }
+        wire::encode(object)
+    }
+
+    /// A stored object in the version of `resource`, as Go would show it.
+    pub(crate) fn convert(&self, resource: &Resource, object: &Value) -> Value {
+        if resource.is_stored_version() {
+            return object.clone();
+        }
+        let (from, to) = (&resource.stored, &resource.types);
+        let mut converted = (resource.rules.convert)(object, &from.api_version, &to.api_version);
+        if let Some(schema) = self.types.kind(&to.api_version, &to.kind) {
+            show_as_go(schema, &mut converted);
+        }
+        converted
+    }
+
+    /// Waits until the store has come to `wanted`, for some seconds at most.
+    pub(crate) async fn reach(&self, wanted: Revision) -> Result<(), Status> {
+        let newest = self.store.revision();
+        if wanted <= newest {
+            return Ok(());
+        }
+        let mut changes = self.store.watch(KeyRange::all(), newest).map_err(backend)?;
+        let reached = async {
+            while let Some(Ok(batch)) = changes.next().await {
+                if batch.revision >= wanted {
+                    return;
+                }
+            }
+        };
+        match self.world.clock().timeout(PATIENCE, reached).await {
+            Some(()) => Ok(()),
+            None => Err(Status::resource_version_too_large(
+                wanted.0,
+                self.store.revision().0,
+            )),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Evicting a pod: a deletion that asks the disruption budgets first.
+
+use http::StatusCode;
+use sendo_apimachinery::status::Cause;
+use sendo_apimachinery::{GroupVersionKind, LabelSelector, Meta, Status};
+use sendo_store::{At, Error, KeyRange, Transaction};
+use serde_json::{Value, json};
+
+use crate::answer::{self, Answer};
+use crate::call::{Call, backend, time_text};
+use crate::decode;
+use crate::options::{Write, WriteOptions};
+use crate::verbs::delete::{self, DeleteOptions};
+use crate::wire;
+
+/// `POST pods/<name>/eviction`.
+pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.request.query, Write::Create)?;
+    let version = match call.resource.facts.subresource("eviction") {
+        Some(own) => GroupVersionKind::new(&own.group, &own.version, &own.kind),
+        None => return Err(Status::no_such_resource()),
+    };
+    let eviction = decode::body(call, &version, &options)?;
+    if Meta::of(&eviction).name() != call.name() {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
+    }
+    let mut deletion: DeleteOptions = match eviction.get("deleteOptions") {
+        Some(options) if !options.is_null() => serde_json::from_value(options.clone())
+            .map_err(|error| Status::bad_request(error.to_string()))?,
+        _ => DeleteOptions::default(),
+    };
+    if options.dry_run && deletion.dry_run.is_empty() {
+        deletion.dry_run = vec!["All".to_owned()];
+    }
+    deletion.check()?;
+    let pod = call.decode(&*call.entry().await?);
+    if is_guarded(&pod) {
+        claim(call, &pod, deletion.is_dry_run()).await?;
+    }
+    delete::remove(call, call.name(), &deletion).await?;
+    let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(Answer::Json(StatusCode::CREATED, answer::to_bytes(&done)))
+}
+
+/// Budgets guard pods that serve: not those that have ended, wait for a node, or are going.
+fn is_guarded(pod: &Value) -> bool {
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    !matches!(phase, "Succeeded" | "Failed" | "Pending")
+        && Meta::of(pod).deletion_timestamp().is_none()
+}
+
+/// Takes one disruption from the budget that selects the pod, if one does.
+async fn claim(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    let catalog = call.server.catalog();
+    let budgets = catalog
+        .find("policy", "v1", "poddisruptionbudgets")
+        .ok_or_else(Status::no_such_resource)?;
+    let prefix = budgets.keys.collection(Some(Meta::of(pod).namespace()));
+    loop {
+        let page = call
+            .server
+            .store
+            .range(KeyRange::prefix(&prefix), At::Latest, None)
+            .await
+            .map_err(backend)?;
+        let mut guarding = Vec::new();
+        for entry in &page.entries {
+            let budget = wire::decode(&entry.value, entry.modified, &budgets.stored);
+            let selector = LabelSelector::from_object(budget["spec"].get("selector"));
+            if selector.is_ok_and(|selector| selector.matches(&Meta::of(pod))) {
+                guarding.push((entry, budget));
+            }
+        }
+        let (entry, mut budget) = match guarding.len() {
+            0 => return Ok(()),
+            1 => guarding.remove(0),
+            _ => {
+                return Err(Status::unclassified(
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                ));
+            }
+        };
+        if is_ready(pod) || budget["spec"]["unhealthyPodEvictionPolicy"] != "AlwaysAllow" {
+            take_disruption(&mut budget, pod, &time_text(call.now()))?;
+        }
+        if dry_run {
+            return Ok(());
+        }
+        let put = Transaction::new()
+            .unchanged(entry.key.clone(), entry.modified)
+            .put(entry.key.clone(), call.server.encode(budgets, &mut budget));
+        match call.server.store.commit(put).await {
+            Ok(_) => return Ok(()),
+            Err(Error::Conflict { .. }) => {}
+            Err(other) => return Err(backend(other)),
+        }
+    }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    conditions
+        .iter()
+        .any(|own| own["type"] == "Ready" && own["status"] == "True")
+}
+
+/// Books the pod as disrupted, or refuses what the budget does not allow.
+fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Status> {
+    let number = |path: &str| budget["status"][path].as_i64().unwrap_or(0);
+    let name = Meta::of(budget).name().to_owned();
+    let refuse = |message: String, retry: u32| {
+        let why = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let status = Status::too_many_requests(why, retry);
+        Err(status.with_cause(Cause {
+            reason: "DisruptionBudget".to_owned(),
+            message,
+            field: String::new(),
+        }))
+    };
+    if number("observedGeneration") < Meta::of(budget).generation() {
+        return refuse(
+            format!("The disruption budget {name} is still being processed by the server."),
+            10,
+        );
+    }
+    // A pod that is not ready counts for no healthy one.
+    if !is_ready(pod)
+        && number("currentHealthy") >= number("desiredHealthy")
+        && number("desiredHealthy") > 0
+    {
+        return Ok(());
+    }
+    let allowed = number("disruptionsAllowed");
+    if allowed <= 0 {
+        let message = format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
+            number("desiredHealthy"),
+            number("currentHealthy")
+        );
+        return refuse(message, 0);
+    }
+    budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
+    budget["status"]["disruptedPods"][Meta::of(pod).name()] = now.into();
+    Ok(())
+}

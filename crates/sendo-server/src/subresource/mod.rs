@@ -1,0 +1,56 @@
+//! What lies below an object's path.
+
+mod binding;
+mod eviction;
+mod scale;
+
+use http::Method;
+use sendo_apimachinery::Status;
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::decode;
+use crate::options::{Write, WriteOptions};
+use crate::strategy::Strategy;
+use crate::verbs::{get, patch, update};
+
+pub(crate) use binding::bind_by_collection;
+
+/// Answers a request on a subresource that the resource has.
+pub(crate) async fn answer(call: &Call<'_>, name: &str) -> Result<Answer, Status> {
+    let core = call.resource.facts.group.is_empty();
+    match (name, call.resource.facts.plural.as_str()) {
+        ("scale", _) => scale::answer(call).await,
+        ("binding", "pods") if core => binding::bind(call).await,
+        ("eviction", "pods") if core => eviction::evict(call).await,
+        _ => match strategy(call, name) {
+            Some(strategy) => of_object(call, strategy).await,
+            None => Err(Status::no_such_resource()),
+        },
+    }
+}
+
+/// A subresource that reads and writes the object itself, by rules of its own.
+async fn of_object(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
+    match call.request.method {
+        Method::GET => get::get(call).await,
+        Method::PATCH => patch::patch(call, strategy).await,
+        _ => {
+            let options = WriteOptions::parse(&call.request.query, Write::Update)?;
+            let object = decode::object(call, &options)?;
+            decode::check_name(call, &object)?;
+            update::replace_existing(call, object, strategy, &options).await
+        }
+    }
+}
+
+fn strategy(call: &Call<'_>, name: &str) -> Option<Strategy> {
+    if name == "status" {
+        return Some(Strategy::Status);
+    }
+    call.resource
+        .rules
+        .subresource(name)
+        .copied()
+        .map(Strategy::Other)
+}

@@ -1,0 +1,171 @@
+//! `/scale`: how many replicas an object has and is to have, whatever its kind.
+
+use http::{Method, StatusCode};
+use sendo_apimachinery::field::{Error as FieldError, Path};
+use sendo_apimachinery::{GroupKind, GroupVersionKind, LabelSelector, Meta, Status, go_quote};
+use serde_json::{Map, Value, json};
+
+use crate::answer::{self, Answer};
+use crate::call::Call;
+use crate::crd::ScalePaths;
+use crate::decode;
+use crate::options::{Write, WriteOptions};
+use crate::strategy::Strategy;
+use crate::verbs::{patch, update};
+
+/// Reads or writes the scale of the object that the path names.
+pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
+    match call.request.method {
+        Method::GET => {
+            let entry = call.entry().await?;
+            show(call, StatusCode::OK, &readable(call, &call.decode(&entry))?)
+        }
+        Method::PATCH => {
+            let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
+            let schema = call
+                .server
+                .types
+                .kind("autoscaling/v1", "Scale")
+                .expect("a built-in kind");
+            write(call, &options, |old| {
+                patch::apply(call, &options, old, schema)
+            })
+            .await
+        }
+        _ => {
+            let options = WriteOptions::parse(&call.request.query, Write::Update)?;
+            let expected = GroupVersionKind::new("autoscaling", "v1", "Scale");
+            let scale = decode::body(call, &expected, &options)?;
+            write(call, &options, |_| Ok(scale.clone())).await
+        }
+    }
+}
+
+/// Changes the object as a new scale says; `next` makes it of the old one.
+async fn write(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    next: impl Fn(&Value) -> Result<Value, Status>,
+) -> Result<Answer, Status> {
+    let stored = update::change(call, Strategy::Main, options, |old| {
+        let mut scale = next(&scale_of(call, old))?;
+        decode::check_name(call, &scale)?;
+        decode::place(call, &mut scale)?;
+        let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+        if replicas < 0 && call.resource.custom.is_none() {
+            let path = Path::new("spec").child("replicas");
+            let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
+            let kind = GroupKind::new("autoscaling", "Scale");
+            return Err(Status::invalid(&kind, call.name(), &[error]));
+        }
+        let (wanted, found) = (Meta::of(&scale).uid(), Meta::of(old).uid());
+        if !wanted.is_empty() && wanted != found {
+            return Err(update::wrong_uid(call, wanted, found));
+        }
+        let mut new = old.clone();
+        match paths(call) {
+            Some(paths) => paths.spec_replicas.write(&mut new, replicas),
+            None => new["spec"]["replicas"] = replicas.into(),
+        }
+        let version = Meta::of(&scale).resource_version();
+        if !version.is_empty() {
+            new["metadata"]["resourceVersion"] = version.into();
+        }
+        Ok(new)
+    })
+    .await?;
+    let object = call.resource.decode(&stored.value, stored.at);
+    show(call, StatusCode::OK, &scale_of(call, &object))
+}
+
+fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Status> {
+    if call.request.form.view != crate::negotiate::View::Whole {
+        return crate::table::of_scale(call, code, scale);
+    }
+    Ok(Answer::Json(code, answer::to_bytes(scale)))
+}
+
+/// Where a custom resource keeps its numbers; built-in kinds have them at the same places all.
+fn paths<'a>(call: &Call<'a>) -> Option<&'a ScalePaths> {
+    call.resource.custom.as_ref()?.scale.as_ref()
+}
+
+/// The scale of an object that says how many replicas it wants.
+fn readable(call: &Call<'_>, object: &Value) -> Result<Value, Status> {
+    if let Some(path) = paths(call)
+        .map(|paths| &paths.spec_replicas)
+        .filter(|path| path.read(object).is_none())
+    {
+        let cause = format_args!(
+            "the spec replicas field {} does not exist",
+            go_quote(&path.text)
+        );
+        return Err(Status::internal_error(cause));
+    }
+    Ok(scale_of(call, object))
+}
+
+/// The scale of an object.
+fn scale_of(call: &Call<'_>, object: &Value) -> Value {
+    let meta = Meta::of(object);
+    let mut metadata = Map::new();
+    for member in [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ] {
+        if let Some(value) = meta.get(member) {
+            metadata.insert(member.to_owned(), value.clone());
+        }
+    }
+    let (wanted, present, selector) = match paths(call) {
+        Some(paths) => (
+            paths.spec_replicas.read(object).unwrap_or(0),
+            paths.status_replicas.read(object).unwrap_or(0),
+            paths
+                .selector
+                .as_ref()
+                .and_then(|path| path.first(object)?.as_str())
+                .unwrap_or_default()
+                .to_owned(),
+        ),
+        None => (
+            object["spec"]["replicas"].as_i64().unwrap_or(0),
+            object["status"]["replicas"].as_i64().unwrap_or(0),
+            selector(&object["spec"]["selector"]),
+        ),
+    };
+    let mut spec = Map::new();
+    if wanted != 0 {
+        spec.insert("replicas".to_owned(), wanted.into());
+    }
+    let mut status = Map::new();
+    status.insert("replicas".to_owned(), present.into());
+    if !selector.is_empty() {
+        status.insert("selector".to_owned(), selector.into());
+    }
+    json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    })
+}
+
+/// A selector as text; a plain map of labels is one too.
+fn selector(selector: &Value) -> String {
+    let structured = ["matchLabels", "matchExpressions"]
+        .iter()
+        .any(|member| selector.get(member).is_some());
+    let parsed = if structured {
+        LabelSelector::from_object(Some(selector))
+    } else {
+        LabelSelector::from_object(Some(&json!({"matchLabels": selector})))
+    };
+    parsed
+        .map(|selector| selector.to_string())
+        .unwrap_or_default()
+}

@@ -1,0 +1,164 @@
+//! Creating an object.
+
+use http::StatusCode;
+use sendo_apimachinery::{Meta, MetaMut, Status};
+use sendo_store::{At, Error, Revision, Transaction};
+use serde_json::Value;
+
+use crate::admission;
+use crate::answer::Answer;
+use crate::call::{Call, backend, time_text};
+use crate::crd;
+use crate::decode;
+use crate::options::{Write, WriteOptions};
+use crate::owners;
+use crate::view::{self, Stored};
+
+/// How often another name is drawn when a generated one is taken.
+const NAME_ATTEMPTS: usize = 8;
+/// The most characters of a prefix that a generated name keeps.
+const PREFIX_LIMIT: usize = 58;
+const SUFFIX_LENGTH: usize = 5;
+
+/// Creates the object of the body.
+pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.request.query, Write::Create)?;
+    let object = decode::object(call, &options)?;
+    let stored = insert(call, object, &options).await?;
+    view::object(call, StatusCode::CREATED, &stored)
+}
+
+/// Puts a decoded object of the request's version into the store.
+pub(crate) async fn insert(
+    call: &Call<'_>,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Stored, Status> {
+    let mut object = decode::to_storage(call, object);
+    decode::place(call, &mut object)?;
+    let named = !Meta::of(&object).name().is_empty();
+    let generated = !Meta::of(&object).generate_name().is_empty();
+    for attempt in 1.. {
+        let stored = insert_once(call, object.clone(), options).await;
+        match stored {
+            Err(status)
+                if generated
+                    && status.code == 409
+                    && status.reason == sendo_apimachinery::status::Reason::AlreadyExists =>
+            {
+                if named || attempt == NAME_ATTEMPTS {
+                    let name = status
+                        .details
+                        .map(|details| details.name)
+                        .unwrap_or_default();
+                    return Err(Status::no_free_name(&call.resource.group_resource(), &name));
+                }
+            }
+            other => return other,
+        }
+    }
+    unreachable!("the attempts are counted");
+}
+
+async fn insert_once(
+    call: &Call<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Stored, Status> {
+    let cx = call.cx();
+    let resource = call.resource;
+    begin(call, &mut object);
+    owners::dedup(call, &mut object);
+    let name = Meta::of(&object).name().to_owned();
+    admission::admit_create(call, &name).await?;
+    resource.prepare_create(&cx, &mut object);
+
+    let mut errors = resource.validate_create(&cx, &object);
+    if resource.is_definition() {
+        errors = crd::validate_create(&object, &call.server.types);
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid(&call.kind_of(&object), &name, &errors));
+    }
+    for warning in resource.warnings(&object, None) {
+        call.request.warn(warning);
+    }
+    (resource.rules.canonicalize)(&mut object);
+
+    if Meta::of(&object)
+        .resource_version()
+        .parse::<u64>()
+        .is_ok_and(|version| version > 0)
+    {
+        return Err(Status::unclassified(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let key = call.key(&name)?;
+    let value = call.encode(&mut object);
+    let transaction = Transaction::new()
+        .absent(key.clone())
+        .put(key.clone(), value.clone());
+    if options.dry_run {
+        let found = call
+            .server
+            .store
+            .get(&key, At::Latest)
+            .await
+            .map_err(backend)?;
+        return match found.entry {
+            Some(entry) => Err(taken(call, &name, &entry.value)),
+            None => Ok(Stored {
+                value,
+                at: Revision(0),
+            }),
+        };
+    }
+    match call.server.store.commit(transaction).await {
+        Ok(at) => Ok(Stored { value, at }),
+        Err(Error::Conflict { found, .. }) => Err(taken(
+            call,
+            &name,
+            found.as_deref().map_or(&[], |entry| &entry.value),
+        )),
+        Err(other) => Err(backend(other)),
+    }
+}
+
+/// Sets what every new object has: name, uid, time of creation, and nothing of a deletion.
+fn begin(call: &Call<'_>, object: &mut Value) {
+    let random = call.server.world.random();
+    let mut meta = MetaMut::of(object);
+    for member in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "managedFields",
+    ] {
+        meta.remove(member);
+    }
+    meta.set_uid(&random.uuid());
+    meta.set_creation_timestamp(&time_text(call.now()));
+    let prefix = meta.view().generate_name().to_owned();
+    if meta.view().name().is_empty() && !prefix.is_empty() {
+        let kept = prefix
+            .char_indices()
+            .nth(PREFIX_LIMIT)
+            .map_or(prefix.len(), |(at, _)| at);
+        meta.set_name(&format!(
+            "{}{}",
+            &prefix[..kept],
+            random.name_suffix(SUFFIX_LENGTH)
+        ));
+    }
+}
+
+/// The refusal of a name that is taken; one whose object is going says so.
+fn taken(call: &Call<'_>, name: &str, stored: &[u8]) -> Status {
+    let mut status = Status::already_exists(&call.resource.group_resource(), name);
+    let object: Value = serde_json::from_slice(stored).unwrap_or_default();
+    if Meta::of(&object).deletion_timestamp().is_some() {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}

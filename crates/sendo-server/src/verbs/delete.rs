@@ -1,0 +1,433 @@
+//! Deleting an object: at once, gracefully, or when its finalizers let go.
+
+use http::StatusCode;
+use jiff::Timestamp;
+use sendo_apimachinery::field::{Error as FieldError, Path};
+use sendo_apimachinery::status::{self, Details};
+use sendo_apimachinery::{Meta, MetaMut, Status};
+use sendo_store::{Entry, Error, Revision, Transaction};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::admission;
+use crate::answer::Answer;
+use crate::call::{Call, backend, time_text};
+use crate::crd::lifecycle;
+use crate::decode;
+use crate::kinds::Dependents;
+use crate::options;
+use crate::view::{self, Stored};
+
+/// The finalizer that keeps an owner until its dependents are without it.
+const ORPHAN: &str = "orphan";
+/// The finalizer that keeps an owner until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What a deletion asks for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) preconditions: Option<Preconditions>,
+    pub(crate) orphan_dependents: Option<bool>,
+    pub(crate) propagation_policy: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) dry_run: Vec<String>,
+}
+
+/// What must hold for a deletion to take place.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Preconditions {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+}
+
+fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl DeleteOptions {
+    /// Reads the options of the body; without one, those of the query.
+    pub(crate) fn of(call: &Call<'_>) -> Result<Self, Status> {
+        let options = match decode::delete_options(call)? {
+            Some(body) => serde_json::from_value(body)
+                .map_err(|error| Status::bad_request(error.to_string()))?,
+            None => {
+                let query = &call.request.query;
+                DeleteOptions {
+                    grace_period_seconds: query
+                        .number("gracePeriodSeconds")
+                        .map_err(Status::bad_request)?,
+                    preconditions: None,
+                    orphan_dependents: query.optional_flag("orphanDependents"),
+                    propagation_policy: query.first("propagationPolicy").map(str::to_owned),
+                    dry_run: query.all("dryRun").map(str::to_owned).collect(),
+                }
+            }
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        let mut errors = Vec::new();
+        let path = Path::new("propagationPolicy");
+        if let Some(policy) = &self.propagation_policy {
+            if self.orphan_dependents.is_some() {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                errors.push(FieldError::invalid(&path, policy.as_str(), why));
+            }
+            if !["Foreground", "Background", "Orphan"].contains(&policy.as_str()) {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                errors.push(FieldError::not_supported(
+                    &path,
+                    policy.as_str(),
+                    &supported,
+                ));
+            }
+        }
+        options::check_dry_run(&self.dry_run, &mut errors);
+        options::refuse("DeleteOptions", errors)
+    }
+
+    pub(crate) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+}
+
+/// What came of a deletion.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The object is gone; this was its last state.
+    Gone(Stored),
+    /// The object stays until its grace has passed and its finalizers let go.
+    Pending(Stored),
+    /// The object was on its way out already, and nothing changed.
+    Unchanged(Stored),
+}
+
+/// Deletes the object that the path names.
+pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer, Status> {
+    let options = DeleteOptions::of(call)?;
+    admission::admit_delete(call, call.name())?;
+    if let Dependents::OrphanedWithWarning(text) = call.resource.rules.dependents
+        && options.propagation_policy.is_none()
+        && options.orphan_dependents.is_none()
+    {
+        call.request.warn(text);
+    }
+    let outcome = remove(call, call.name(), &options).await?;
+    let returns_object = call.resource.facts.returns_deleted;
+    match outcome {
+        Outcome::Gone(stored) if returns_object => view::object(call, StatusCode::OK, &stored),
+        Outcome::Gone(stored) => Ok(done(call, &stored)),
+        Outcome::Pending(stored) => {
+            let accepted = options.orphan_dependents == Some(false);
+            let code = if accepted {
+                StatusCode::ACCEPTED
+            } else {
+                StatusCode::OK
+            };
+            view::object(call, code, &stored)
+        }
+        Outcome::Unchanged(stored) if returns_object => view::object(call, StatusCode::OK, &stored),
+        Outcome::Unchanged(stored) => Ok(done(call, &stored)),
+    }
+}
+
+/// The Status of a deletion that succeeded.
+fn done(call: &Call<'_>, stored: &Stored) -> Answer {
+    let object: Value =
+        serde_json::from_slice(&stored.value).expect("stored objects are JSON of ours");
+    Answer::document(&status::success(&Details {
+        name: Meta::of(&object).name().to_owned(),
+        group: call.resource.facts.group.clone(),
+        kind: call.resource.facts.plural.clone(),
+        uid: Meta::of(&object).uid().to_owned(),
+        ..Details::default()
+    }))
+}
+
+/// What a deletion does next to a stored object.
+enum Step {
+    /// Take it away.
+    Delete,
+    /// Mark it; it stays.
+    Mark(Value),
+    /// Mark it, then take it away: who watches sees both.
+    MarkAndDelete(Value),
+    /// Leave it as it is, it is on its way.
+    Leave,
+}
+
+/// Deletes an object of this resource by name.
+pub(crate) async fn remove(
+    call: &Call<'_>,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Outcome, Status> {
+    let key = call.key(name)?;
+    loop {
+        let found = call
+            .server
+            .store
+            .get(&key, sendo_store::At::Latest)
+            .await
+            .map_err(backend)?;
+        let entry = found.entry.ok_or_else(|| call.not_found(name))?;
+        let object = call.decode(&entry);
+        check_preconditions(call, name, &object, options)?;
+        match write(call, &entry, step(call, object, options), options).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(Error::Conflict { .. }) => {}
+            Err(other) => return Err(backend(other)),
+        }
+    }
+}
+
+async fn write(
+    call: &Call<'_>,
+    entry: &Entry,
+    step: Step,
+    options: &DeleteOptions,
+) -> Result<Outcome, Error> {
+    let store = &call.server.store;
+    let guarded = |at: Revision| Transaction::new().unchanged(entry.key.clone(), at);
+    let as_is = || Stored {
+        value: entry.value.clone(),
+        at: entry.modified,
+    };
+    match step {
+        Step::Leave => Ok(Outcome::Unchanged(as_is())),
+        Step::Delete if options.is_dry_run() => Ok(Outcome::Gone(as_is())),
+        Step::Delete => {
+            let at = store
+                .commit(guarded(entry.modified).delete(entry.key.clone()))
+                .await?;
+            Ok(Outcome::Gone(Stored {
+                value: entry.value.clone(),
+                at,
+            }))
+        }
+        Step::Mark(mut object) => {
+            let value = call.encode(&mut object);
+            if options.is_dry_run() || value == entry.value {
+                return Ok(Outcome::Pending(Stored {
+                    value,
+                    at: entry.modified,
+                }));
+            }
+            let put = guarded(entry.modified).put(entry.key.clone(), value.clone());
+            let at = store.commit(put).await?;
+            Ok(Outcome::Pending(Stored { value, at }))
+        }
+        Step::MarkAndDelete(mut object) => {
+            let value = call.encode(&mut object);
+            if options.is_dry_run() {
+                return Ok(Outcome::Gone(Stored {
+                    value,
+                    at: entry.modified,
+                }));
+            }
+            let put = guarded(entry.modified).put(entry.key.clone(), value.clone());
+            let marked = store.commit(put).await?;
+            let at = store
+                .commit(guarded(marked).delete(entry.key.clone()))
+                .await?;
+            Ok(Outcome::Gone(Stored { value, at }))
+        }
+    }
+}
+
+fn check_preconditions(
+    call: &Call<'_>,
+    name: &str,
+    object: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let Some(wanted) = &options.preconditions else {
+        return Ok(());
+    };
+    let (kind, found) = (call.resource.group_kind(), Meta::of(object));
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != found.uid()) {
+        return Err(Status::uid_precondition(&kind, name, uid, found.uid()));
+    }
+    if let Some(version) = wanted
+        .resource_version
+        .as_deref()
+        .filter(|version| *version != found.resource_version())
+    {
+        return Err(Status::version_precondition(
+            &kind,
+            name,
+            version,
+            found.resource_version(),
+        ));
+    }
+    Ok(())
+}
+
+fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Step {
+    if call.resource.is_core("namespaces") {
+        return namespace_step(call, object, options);
+    }
+    let now = call.now();
+    if call.resource.is_definition() && Meta::of(&object).deletion_timestamp().is_none() {
+        lifecycle::mark(&mut object, &time_text(now));
+        return Step::Mark(object);
+    }
+    match grace(call, &object, options) {
+        Grace::Pending => return Step::Leave,
+        Grace::Shortened { until, seconds } => {
+            let mut meta = MetaMut::of(&mut object);
+            meta.set_deletion_timestamp(&time_text(until));
+            meta.set("deletionGracePeriodSeconds", seconds);
+            set_finalizers(call, &mut object, options);
+            return mark(object, seconds);
+        }
+        Grace::Begins(seconds) => {
+            let until = now + std::time::Duration::from_secs(seconds.unsigned_abs());
+            let mut meta = MetaMut::of(&mut object);
+            meta.set_deletion_timestamp(&time_text(until));
+            meta.set("deletionGracePeriodSeconds", seconds);
+            raise_generation(&mut meta);
+            set_finalizers(call, &mut object, options);
+            return mark(object, seconds);
+        }
+        Grace::None => {}
+    }
+    set_finalizers(call, &mut object, options);
+    if Meta::of(&object).finalizers().next().is_none() {
+        return Step::Delete;
+    }
+    mark_now(&mut object, now);
+    Step::Mark(object)
+}
+
+fn mark(object: Value, seconds: i64) -> Step {
+    let held = Meta::of(&object).finalizers().next().is_some();
+    if seconds > 0 || held {
+        Step::Mark(object)
+    } else {
+        Step::MarkAndDelete(object)
+    }
+}
+
+/// Marks an object that goes as soon as its finalizers let go.
+fn mark_now(object: &mut Value, now: Timestamp) {
+    let mut meta = MetaMut::of(object);
+    if meta.view().deletion_grace_period_seconds().is_none() {
+        raise_generation(&mut meta);
+    }
+    let later = meta
+        .view()
+        .deletion_timestamp()
+        .and_then(|text| text.parse::<Timestamp>().ok());
+    if later.is_none_or(|later| later > now) {
+        meta.set_deletion_timestamp(&time_text(now));
+    }
+    meta.set("deletionGracePeriodSeconds", 0);
+}
+
+/// The first step of a deletion changes what the object is to become.
+fn raise_generation(meta: &mut MetaMut<'_>) {
+    let generation = meta.view().generation();
+    if generation > 0 {
+        meta.set_generation(generation + 1);
+    }
+}
+
+/// How gracefully an object goes.
+enum Grace {
+    /// Its kind knows no grace, or the deletion that began set none.
+    None,
+    /// It begins now, with so many seconds.
+    Begins(i64),
+    /// It has begun and is made shorter.
+    Shortened { until: Timestamp, seconds: i64 },
+    /// It has begun and stays as it is.
+    Pending,
+}
+
+fn grace(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> Grace {
+    let Some(period) = call.resource.rules.grace_period else {
+        return Grace::None;
+    };
+    let meta = Meta::of(object);
+    let Some(deletion) = meta.deletion_timestamp() else {
+        return Grace::Begins(period(object, options.grace_period_seconds));
+    };
+    let Some(left) = meta.deletion_grace_period_seconds() else {
+        return Grace::None;
+    };
+    match (options.grace_period_seconds, deletion.parse::<Timestamp>()) {
+        (Some(seconds), Ok(until)) if seconds < left => {
+            let began = until - std::time::Duration::from_secs(left.unsigned_abs());
+            Grace::Shortened {
+                until: began + std::time::Duration::from_secs(seconds.max(0).unsigned_abs()),
+                seconds,
+            }
+        }
+        _ => Grace::Pending,
+    }
+}
+
+/// Puts the finalizer on that the options ask for, and takes off the one they do not.
+fn set_finalizers(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) {
+    let meta = Meta::of(object);
+    let has = |finalizer| meta.finalizers().any(|own| own == finalizer);
+    let by_default = if has(ORPHAN) {
+        Some(ORPHAN)
+    } else if has(FOREGROUND) {
+        Some(FOREGROUND)
+    } else if call.resource.rules.dependents == Dependents::Collected {
+        None
+    } else {
+        Some(ORPHAN)
+    };
+    let wanted = match (
+        options.orphan_dependents,
+        options.propagation_policy.as_deref(),
+    ) {
+        (Some(true), _) | (None, Some("Orphan")) => Some(ORPHAN),
+        (Some(false), _) | (None, Some("Background")) => None,
+        (None, Some("Foreground")) => Some(FOREGROUND),
+        _ => by_default,
+    };
+    if [ORPHAN, FOREGROUND]
+        .iter()
+        .all(|own| has(own) == (wanted == Some(*own)))
+    {
+        return;
+    }
+    let others = meta
+        .finalizers()
+        .filter(|own| ![ORPHAN, FOREGROUND].contains(own))
+        .map(str::to_owned);
+    let finalizers: Vec<String> = others.chain(wanted.map(str::to_owned)).collect();
+    MetaMut::of(object).set_finalizers(finalizers);
+}
+
+/// A namespace first ends its contents: its own finalizers in the spec keep it.
+fn namespace_step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Step {
+    let now = call.now();
+    if Meta::of(&object).deletion_timestamp().is_none() {
+        set_finalizers(call, &mut object, options);
+        MetaMut::of(&mut object).set_deletion_timestamp(&time_text(now));
+        object["status"]["phase"] = "Terminating".into();
+        return Step::Mark(object);
+    }
+    if object["spec"]["finalizers"]
+        .as_array()
+        .is_some_and(|finalizers| !finalizers.is_empty())
+    {
+        return Step::Mark(object);
+    }
+    set_finalizers(call, &mut object, options);
+    if Meta::of(&object).finalizers().next().is_none() {
+        return Step::Delete;
+    }
+    mark_now(&mut object, now);
+    Step::Mark(object)
+}

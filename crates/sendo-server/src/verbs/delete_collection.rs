@@ -1,0 +1,41 @@
+//! Deleting what a selection of a collection holds.
+
+use sendo_apimachinery::{Meta, Status};
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::options::ListOptions;
+use crate::verbs::delete::{self, DeleteOptions};
+use crate::verbs::list::{self, Stopped};
+use crate::view;
+
+/// Deletes each chosen object and answers with them as they were.
+pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status> {
+    let options = ListOptions::parse(&call.request.query, false)?;
+    let deletion = DeleteOptions::of(call)?;
+    let found = match list::collect(call, &options).await {
+        Ok(found) => found,
+        Err(Stopped::Refused(status)) => return Err(status),
+        Err(Stopped::Expired { token }) => return Ok(list::expired(&token)),
+    };
+    for item in &found.items {
+        let object: Value =
+            serde_json::from_slice(&item.value).expect("stored objects are JSON of ours");
+        let meta = Meta::of(&object);
+        let path = crate::path::ResourcePath {
+            namespace: Some(meta.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
+            ..call.path.clone()
+        };
+        let one = Call {
+            path: &path,
+            ..*call
+        };
+        match delete::remove(&one, meta.name(), &deletion).await {
+            // Somebody else was faster.
+            Err(status) if status.code == 404 => {}
+            other => drop(other?),
+        }
+    }
+    view::list(call, &found)
+}

@@ -1,0 +1,197 @@
+//! Changing an object by a patch.
+
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use sendo_apimachinery::decode::{self as reader, FieldValidation, Format};
+use sendo_apimachinery::field::{Error as FieldError, Path};
+use sendo_apimachinery::patch::{JsonPatch, merge_patch, strategic_merge_patch};
+use sendo_apimachinery::schema::SchemaRef;
+use sendo_apimachinery::{GroupKind, Status};
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::crd::Custom;
+use crate::decode;
+use crate::options::{Write, WriteOptions};
+use crate::strategy::Strategy;
+use crate::verbs::update;
+use crate::view;
+
+/// How a patch is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+}
+
+impl PatchType {
+    /// The media types of patches, as requests name them.
+    const MEDIA_TYPES: [(&str, PatchType); 3] = [
+        ("application/json-patch+json", PatchType::Json),
+        ("application/merge-patch+json", PatchType::Merge),
+        (
+            "application/strategic-merge-patch+json",
+            PatchType::Strategic,
+        ),
+    ];
+
+    /// The type of a request's patch, if it is one that is known.
+    pub(crate) fn of(request: &crate::request::Request) -> Option<PatchType> {
+        let content_type = request
+            .header(CONTENT_TYPE)
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let found = Self::MEDIA_TYPES
+            .iter()
+            .find(|(name, _)| *name == content_type);
+        found.map(|(_, kind)| *kind)
+    }
+}
+
+/// Patches the object that the path names.
+pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
+    let stored = update::change(call, strategy, &options, |old| {
+        let current = decode::from_storage(call, old);
+        let mut patched = match &call.resource.custom {
+            Some(custom) => apply_custom(call, &options, &current, custom)?,
+            None => {
+                let types = &call.resource.types;
+                let schema = call.server.types.kind(&types.api_version, &types.kind);
+                apply(
+                    call,
+                    &options,
+                    &current,
+                    schema.expect("every built-in kind has a type"),
+                )?
+            }
+        };
+        decode::check_name(call, &patched)?;
+        call.resource.default_object(&mut patched);
+        let mut new = decode::to_storage(call, patched);
+        decode::place(call, &mut new)?;
+        Ok(new)
+    })
+    .await?;
+    view::object(call, StatusCode::OK, &stored)
+}
+
+/// Applies the request's patch to an object of a built-in type, and reads the outcome as that type.
+pub(crate) fn apply(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    current: &Value,
+    schema: SchemaRef<'_>,
+) -> Result<Value, Status> {
+    let mut patched = current.clone();
+    let bytes = &call.request.body;
+    let kind = PatchType::of(call.request).expect("the media type was looked at before");
+    let untyped = reader::untyped(bytes, Format::Json)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let mut problems = untyped.problems;
+    match kind {
+        PatchType::Json => {
+            let patch = JsonPatch::from_body(untyped.value)?;
+            let unknown = patch.unknown_fields().iter();
+            problems = unknown
+                .map(|field| format!("json patch unknown field \"{field}\""))
+                .collect();
+            patch.apply(&mut patched)?;
+        }
+        PatchType::Merge => merge_patch(&mut patched, untyped.value)?,
+        PatchType::Strategic => {
+            strategic_merge_patch(&mut patched, untyped.value, &schema)?;
+            // Whatever a strategic patch says of the kind is passed over.
+            for member in ["kind", "apiVersion"] {
+                patched[member] = current[member].clone();
+            }
+        }
+    }
+    if !patched.is_object() {
+        return Err(refuse(
+            &patched,
+            "cannot restore struct from: it is no object",
+        ));
+    }
+    for member in ["kind", "apiVersion"] {
+        if patched[member] != current[member] {
+            return Err(refuse(
+                &patched,
+                &format!("{member} was changed, or is missing"),
+            ));
+        }
+    }
+    let shown = patched.clone();
+    let decoded =
+        reader::typed(patched, schema).map_err(|error| refuse(&shown, &error.to_string()))?;
+    problems.extend(decoded.problems);
+    judge(call, options, problems).map_err(|error| refuse(&shown, &error))?;
+    let mut object = decoded.value;
+    for member in ["kind", "apiVersion"] {
+        object[member] = current[member].clone();
+    }
+    Ok(object)
+}
+
+/// Applies the request's patch to a custom resource, and prunes the outcome to its schema.
+fn apply_custom(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    current: &Value,
+    custom: &Custom,
+) -> Result<Value, Status> {
+    let mut patched = current.clone();
+    let untyped = reader::untyped(&call.request.body, Format::Json)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let mut problems = untyped.problems;
+    if PatchType::of(call.request) == Some(PatchType::Json) {
+        let patch = JsonPatch::from_body(untyped.value)?;
+        let unknown = patch.unknown_fields().iter();
+        problems = unknown
+            .map(|field| format!("json patch unknown field \"{field}\""))
+            .collect();
+        patch.apply(&mut patched)?;
+    } else {
+        merge_patch(&mut patched, untyped.value)?;
+    }
+    if !patched.is_object() {
+        return Err(refuse(&patched, "it is no object"));
+    }
+    let shown = patched.clone();
+    let unknown = custom.schema().admit(&mut patched, &call.server.types);
+    let unknown = unknown.map_err(|error| refuse(&shown, &error.to_string()))?;
+    problems.extend(
+        unknown
+            .iter()
+            .map(|field| format!("unknown field \"{field}\"")),
+    );
+    judge(call, options, problems).map_err(|error| refuse(&shown, &error))?;
+    Ok(patched)
+}
+
+/// Warns of what is unknown or there twice, or refuses it.
+fn judge(call: &Call<'_>, options: &WriteOptions, problems: Vec<String>) -> Result<(), String> {
+    match options.field_validation {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Strict if !problems.is_empty() => {
+            Err(format!("strict decoding error: {}", problems.join(", ")))
+        }
+        FieldValidation::Strict => Ok(()),
+        FieldValidation::Warn => {
+            problems
+                .into_iter()
+                .for_each(|problem| call.request.warn(problem));
+            Ok(())
+        }
+    }
+}
+
+/// 422 for a patch whose outcome is no object of its kind.
+fn refuse(patched: &Value, why: &str) -> Status {
+    let error = FieldError::invalid(&Path::new("patch"), patched.to_string(), why);
+    Status::invalid(&GroupKind::default(), "", &[error])
+}

@@ -1,0 +1,249 @@
+//! Changing an object: what PUT, PATCH and the subresources have in common.
+
+use http::StatusCode;
+use sendo_apimachinery::field::{Error as FieldError, Path};
+use sendo_apimachinery::meta::{FinalizerNames, validate_update};
+use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
+use sendo_store::{At, Entry, Error, Revision, Transaction};
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::call::{Call, backend};
+use crate::crd;
+use crate::decode;
+use crate::options::{Write, WriteOptions};
+use crate::owners;
+use crate::query;
+use crate::strategy::Strategy;
+use crate::verbs::create;
+use crate::view::{self, Stored};
+
+/// Puts the object of the body in place of the stored one.
+pub(crate) async fn update(call: &Call<'_>) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.request.query, Write::Update)?;
+    let object = decode::object(call, &options)?;
+    decode::check_name(call, &object)?;
+    replace(call, object, Strategy::Main, &options).await
+}
+
+/// Puts a decoded object of the request's version in place of the stored one, which must be there.
+pub(crate) async fn replace_existing(
+    call: &Call<'_>,
+    object: Value,
+    strategy: Strategy,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    let stored = put(call, object, strategy, options).await?;
+    view::object(call, StatusCode::OK, &stored)
+}
+
+/// Puts a decoded object of the request's version in place of the stored one, or creates it where the kind allows that.
+pub(crate) async fn replace(
+    call: &Call<'_>,
+    object: Value,
+    strategy: Strategy,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    let changed = put(call, object.clone(), strategy, options).await;
+    match changed {
+        Err(status)
+            if status.code == 404
+                && call.resource.rules.create_on_update
+                && is_absent(call).await? =>
+        {
+            let mut object = object;
+            let uid = Meta::of(&object).uid();
+            if !uid.is_empty() {
+                return Err(wrong_uid(call, uid, ""));
+            }
+            MetaMut::of(&mut object).remove("resourceVersion");
+            let stored = create::insert(call, object, options).await?;
+            view::object(call, StatusCode::CREATED, &stored)
+        }
+        other => view::object(call, StatusCode::OK, &other?),
+    }
+}
+
+async fn put(
+    call: &Call<'_>,
+    object: Value,
+    strategy: Strategy,
+    options: &WriteOptions,
+) -> Result<Stored, Status> {
+    let mut new = decode::to_storage(call, object);
+    decode::place(call, &mut new)?;
+    let uid = Meta::of(&new).uid().to_owned();
+    change(call, strategy, options, |old| {
+        let found = Meta::of(old).uid();
+        if !uid.is_empty() && uid != found {
+            return Err(wrong_uid(call, &uid, found));
+        }
+        Ok(new.clone())
+    })
+    .await
+}
+
+/// The refusal of a write that is meant for another incarnation of the object.
+pub(crate) fn wrong_uid(call: &Call<'_>, wanted: &str, found: &str) -> Status {
+    let why = format_args!(
+        "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    );
+    Status::conflict(&call.resource.group_resource(), call.name(), why)
+}
+
+async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
+    let key = call.key(call.name())?;
+    let found = call
+        .server
+        .store
+        .get(&key, At::Latest)
+        .await
+        .map_err(backend)?;
+    Ok(found.entry.is_none())
+}
+
+/// Changes the object that the path names.
+///
+/// `next` makes the new object of the old one, both in their storage version.
+/// If somebody else writes meanwhile, it is asked again with what they left;
+/// a resourceVersion in the new object then ends that with a conflict.
+pub(crate) async fn change(
+    call: &Call<'_>,
+    strategy: Strategy,
+    options: &WriteOptions,
+    next: impl Fn(&Value) -> Result<Value, Status>,
+) -> Result<Stored, Status> {
+    loop {
+        let entry = call.entry().await?;
+        let old = call.decode(&entry);
+        let mut new = next(&old)?;
+        lock(call, &mut new, &entry)?;
+        owners::dedup(call, &mut new);
+        let warnings = judge(call, strategy, &mut new, &old)?;
+        let value = call.encode(&mut new);
+        for warning in warnings {
+            call.request.warn(warning);
+        }
+        if value == entry.value {
+            return Ok(Stored {
+                value,
+                at: entry.modified,
+            });
+        }
+        if options.dry_run {
+            return Ok(Stored {
+                value,
+                at: entry.modified,
+            });
+        }
+        let gone = is_finished(&new, &old);
+        let guarded = Transaction::new().unchanged(entry.key.clone(), entry.modified);
+        let transaction = if gone {
+            guarded.delete(entry.key.clone())
+        } else {
+            guarded.put(entry.key.clone(), value.clone())
+        };
+        match call.server.store.commit(transaction).await {
+            // What the last finalizer lets go was never stored in its last form.
+            Ok(_) if gone => {
+                return Ok(Stored {
+                    value,
+                    at: entry.modified,
+                });
+            }
+            Ok(at) => return Ok(Stored { value, at }),
+            Err(Error::Conflict { .. }) => {}
+            Err(other) => return Err(backend(other)),
+        }
+    }
+}
+
+/// Compares the version that the new object was made from with the stored one.
+fn lock(call: &Call<'_>, new: &mut Value, entry: &Entry) -> Result<(), Status> {
+    let text = Meta::of(new).resource_version().to_owned();
+    let version = match text.as_str() {
+        "" => 0,
+        text => query::parse_uint(text).map_err(Status::unclassified)?,
+    };
+    if version == 0 {
+        if !call.resource.rules.allow_unconditional_update {
+            let resource = call.resource.group_resource();
+            let path = Path::new("metadata").child("resourceVersion");
+            let error = FieldError::invalid(&path, 0, "must be specified for an update");
+            let named = GroupKind::new(resource.group, resource.resource);
+            return Err(Status::invalid(&named, call.name(), &[error]));
+        }
+        MetaMut::of(new).set_resource_version(&entry.modified.to_string());
+    } else if Revision(version) != entry.modified {
+        return Err(Status::modified(
+            &call.resource.group_resource(),
+            call.name(),
+        ));
+    }
+    Ok(())
+}
+
+/// Restores what no writer may change, and refuses what is wrong with the rest.
+fn judge(
+    call: &Call<'_>,
+    strategy: Strategy,
+    new: &mut Value,
+    old: &Value,
+) -> Result<Vec<String>, Status> {
+    let cx = call.cx();
+    let was = Meta::of(old);
+    let mut meta = MetaMut::of(new);
+    meta.remove("selfLink");
+    restore(&mut meta, was, "managedFields");
+    restore(&mut meta, was, "generation");
+    strategy.prepare(call.resource, &cx, new, old);
+
+    let mut meta = MetaMut::of(new);
+    if meta.view().uid().is_empty() {
+        restore(&mut meta, was, "uid");
+    }
+    restore(&mut meta, was, "creationTimestamp");
+    if was.deletion_timestamp().is_some() {
+        restore(&mut meta, was, "deletionTimestamp");
+    }
+    if meta.view().deletion_grace_period_seconds().is_none() {
+        restore(&mut meta, was, "deletionGracePeriodSeconds");
+    }
+    let mut errors = validate_update(
+        Meta::of(new),
+        was,
+        FinalizerNames::Any,
+        &Path::new("metadata"),
+    );
+    errors.extend(strategy.validate(call.resource, &cx, new, old));
+    if call.resource.is_definition() {
+        errors.extend(crd::validate_update(new, old, &call.server.types));
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
+    }
+    let warnings = call.resource.warnings(new, Some(old));
+    (call.resource.rules.canonicalize)(new);
+    Ok(warnings)
+}
+
+fn restore(meta: &mut MetaMut<'_>, was: Meta<'_>, member: &str) {
+    match was.get(member) {
+        Some(value) => meta.set(member, value.clone()),
+        None => {
+            meta.remove(member);
+        }
+    }
+}
+
+/// Whether a change lets go of an object that waits for its deletion.
+fn is_finished(new: &Value, old: &Value) -> bool {
+    let waits = Meta::of(old).deletion_timestamp().is_some();
+    let grace = Meta::of(old).deletion_grace_period_seconds().unwrap_or(0) == 0;
+    let held = Meta::of(new).finalizers().next().is_some();
+    let namespace_held = new["kind"] == "Namespace"
+        && new["spec"]["finalizers"]
+            .as_array()
+            .is_some_and(|f| !f.is_empty());
+    waits && grace && !held && !namespace_held
+}

@@ -1,0 +1,196 @@
+//! Objects and lists in the form that was asked for.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use bytes::Bytes;
+use http::StatusCode;
+use sendo_apimachinery::Status;
+use sendo_apimachinery::status::Reason;
+use sendo_store::Revision;
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::negotiate::{MetaVersion, View};
+use crate::resource::Resource;
+use crate::server::Server;
+use crate::wire::{self, TypeMeta};
+
+/// An object as it is stored, and the revision of its last change.
+///
+/// Revision 0: it is not stored, as the outcome of a dry run is not.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) value: Bytes,
+    pub(crate) at: Revision,
+}
+
+/// A page of a collection.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Stored>,
+    pub(crate) at: Revision,
+    pub(crate) continue_token: String,
+    pub(crate) remaining: Option<u64>,
+}
+
+/// Answers with one object.
+pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Result<Answer, Status> {
+    let mut out = Vec::new();
+    match call.request.form.view {
+        View::Whole => whole(
+            &mut out,
+            call.server,
+            call.resource,
+            Some(&call.resource.types),
+            stored,
+        ),
+        View::Metadata(version) => metadata(&mut out, version, stored),
+        View::MetadataList(_) => {
+            return Err(Status::new(
+                406,
+                Reason::NotAcceptable,
+                format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                    call.resource.facts.kind
+                ),
+            ));
+        }
+        View::Table(version) => {
+            let table = crate::table::of_object(call, version, stored)?;
+            return Ok(Answer::Json(code, crate::answer::to_bytes(&table)));
+        }
+    }
+    Ok(Answer::Json(code, out.into()))
+}
+
+/// Writes a whole object in the version of `resource`.
+pub(crate) fn whole(
+    out: &mut Vec<u8>,
+    server: &Server,
+    resource: &Resource,
+    types: Option<&TypeMeta>,
+    stored: &Stored,
+) {
+    wire::write(out, types, stored.at, &in_version(server, resource, stored));
+}
+
+/// Writes the metadata of an object.
+pub(crate) fn metadata(out: &mut Vec<u8>, version: MetaVersion, stored: &Stored) {
+    wire::write(
+        out,
+        Some(&partial(version)),
+        stored.at,
+        &wire::metadata_of(&stored.value),
+    );
+}
+
+fn partial(version: MetaVersion) -> TypeMeta {
+    TypeMeta::new("", version.api_version(), "PartialObjectMetadata")
+}
+
+/// The stored form in the version of `resource`: the stored bytes themselves, unless a conversion is needed.
+pub(crate) fn in_version<'a>(
+    server: &Server,
+    resource: &Resource,
+    stored: &'a Stored,
+) -> Cow<'a, [u8]> {
+    if resource.shows_stored(stored.at) {
+        return Cow::Borrowed(&stored.value);
+    }
+    let object = resource.decode(&stored.value, stored.at);
+    Cow::Owned(wire::encode(&server.convert(resource, &object)).into())
+}
+
+/// Answers with a page of a collection.
+pub(crate) fn list(call: &Call<'_>, list: &List) -> Result<Answer, Status> {
+    let resource = call.resource;
+    let size: usize = list.items.iter().map(|item| item.value.len() + 64).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    match call.request.form.view {
+        View::Whole => {
+            let types = Some(&resource.types).filter(|_| resource.typed_items);
+            list_head(
+                &mut out,
+                &resource.list_kind,
+                &resource.types.api_version,
+                list,
+                resource.typed_items,
+            );
+            for (at, item) in list.items.iter().enumerate() {
+                separate(&mut out, at);
+                whole(&mut out, call.server, resource, types, item);
+            }
+            out.extend_from_slice(b"]}");
+        }
+        View::MetadataList(version) => {
+            list_head(
+                &mut out,
+                "PartialObjectMetadataList",
+                version.api_version(),
+                list,
+                false,
+            );
+            let types = partial(version);
+            for (at, item) in list.items.iter().enumerate() {
+                separate(&mut out, at);
+                wire::write(
+                    &mut out,
+                    Some(&types),
+                    item.at,
+                    &wire::metadata_of(&item.value),
+                );
+            }
+            out.extend_from_slice(b"]}");
+            if list.items.is_empty() {
+                // The metadata of nothing is null, as Kubernetes writes it.
+                out.truncate(out.len() - "[]}".len());
+                out.extend_from_slice(b"null}");
+            }
+        }
+        View::Metadata(_) => {
+            return Err(Status::new(
+                406,
+                Reason::NotAcceptable,
+                format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                    resource.list_kind
+                ),
+            ));
+        }
+        View::Table(version) => {
+            let table = crate::table::of_list(call, version, list)?;
+            out = crate::answer::to_bytes(&table).into();
+        }
+    }
+    Ok(Answer::Json(StatusCode::OK, out.into()))
+}
+
+fn separate(out: &mut Vec<u8>, at: usize) {
+    if at > 0 {
+        out.push(b',');
+    }
+}
+
+fn list_head(out: &mut Vec<u8>, kind: &str, api_version: &str, list: &List, always_continue: bool) {
+    let write = |out: &mut Vec<u8>, text: std::fmt::Arguments<'_>| {
+        out.write_fmt(text).expect("memory takes every write");
+    };
+    write(
+        out,
+        format_args!(
+            "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{{\"resourceVersion\":\"{}\"",
+            list.at
+        ),
+    );
+    if always_continue || !list.continue_token.is_empty() {
+        write(
+            out,
+            format_args!(",\"continue\":\"{}\"", list.continue_token),
+        );
+    }
+    if let Some(remaining) = list.remaining {
+        write(out, format_args!(",\"remainingItemCount\":{remaining}"));
+    }
+    out.extend_from_slice(b"},\"items\":[");
+}

@@ -1,0 +1,181 @@
+//! Stored bytes and the bytes on the wire.
+//!
+//! An object is stored as the wire shows it, less what the place of the reader
+//! decides: `kind` and `apiVersion` (list items of built-in kinds carry none,
+//! versions differ) and `resourceVersion` (which is the revision of the write).
+//! Stored JSON always begins with [`HEAD`], so the wire form is one splice: no
+//! reader without a selector ever decodes.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use sendo_store::Revision;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// How every stored object begins.
+pub(crate) const HEAD: &[u8] = b"{\"metadata\":{";
+
+/// The kind and version that a wire form names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TypeMeta {
+    pub(crate) kind: String,
+    pub(crate) api_version: String,
+    head: Vec<u8>,
+}
+
+impl TypeMeta {
+    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
+        let api_version = if group.is_empty() {
+            version.to_owned()
+        } else {
+            format!("{group}/{version}")
+        };
+        // Names of kinds and versions need no escapes.
+        let head =
+            format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{{");
+        TypeMeta {
+            kind: kind.to_owned(),
+            api_version,
+            head: head.into_bytes(),
+        }
+    }
+}
+
+/// The bytes to store for `object`.
+pub(crate) fn encode(object: &Value) -> Bytes {
+    let empty = Map::new();
+    let members = object.as_object().unwrap_or(&empty);
+    let metadata = object["metadata"].as_object().unwrap_or(&empty);
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(HEAD);
+    write_members(&mut out, metadata, &["resourceVersion"]);
+    out.push(b'}');
+    let rest_at = out.len();
+    out.push(b',');
+    write_members(&mut out, members, &["kind", "apiVersion", "metadata"]);
+    if out.len() == rest_at + 1 {
+        out.pop();
+    }
+    out.push(b'}');
+    out.into()
+}
+
+fn write_members(out: &mut Vec<u8>, members: &Map<String, Value>, without: &[&str]) {
+    let mut first = true;
+    for (key, value) in members
+        .iter()
+        .filter(|(key, _)| !without.contains(&key.as_str()))
+    {
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        write_json(out, key);
+        out.push(b':');
+        write_json(out, value);
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
+    serde_json::to_writer(out, value).expect("a JSON value writes into memory");
+}
+
+/// The object an entry holds, with its kind, version and resourceVersion.
+pub(crate) fn decode(stored: &[u8], at: Revision, types: &TypeMeta) -> Value {
+    let mut object: Value =
+        serde_json::from_slice(stored).expect("stored objects are JSON of ours");
+    object["metadata"]["resourceVersion"] = at.to_string().into();
+    object["kind"] = types.kind.as_str().into();
+    object["apiVersion"] = types.api_version.as_str().into();
+    object
+}
+
+/// Writes an object's wire form: with `types` as a document of its own, without as an item of a list.
+///
+/// Revision 0 is that of an object which is not stored: it shows none.
+pub(crate) fn write(out: &mut Vec<u8>, types: Option<&TypeMeta>, at: Revision, stored: &[u8]) {
+    out.reserve(stored.len() + 128);
+    out.extend_from_slice(types.map_or(HEAD, |types| &types.head));
+    let rest = &stored[HEAD.len()..];
+    if at != Revision(0) {
+        write!(out, "\"resourceVersion\":\"{at}\"").expect("memory takes every write");
+        if rest.first() != Some(&b'}') {
+            out.push(b',');
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+/// The stored form of an object's metadata alone.
+pub(crate) fn metadata_of(stored: &[u8]) -> Vec<u8> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+    }
+    let head: Head<'_> = serde_json::from_slice(stored).expect("stored objects are JSON of ours");
+    [b"{\"metadata\":", head.metadata.get().as_bytes(), b"}"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn wire(stored: &[u8], types: Option<&TypeMeta>, at: u64) -> Value {
+        let mut out = Vec::new();
+        write(&mut out, types, Revision(at), stored);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn the_wire_form_is_the_object_with_its_version_and_kind() {
+        let types = TypeMeta::new("apps", "v1", "Deployment");
+        let object = json!({
+            "kind": "Deployment", "apiVersion": "apps/v1",
+            "metadata": {"name": "a", "resourceVersion": "3", "annotations": {"q": "\"\n"}},
+            "spec": {"replicas": 1},
+        });
+        let stored = encode(&object);
+        assert!(stored.starts_with(HEAD));
+        let mut expected = object.clone();
+        expected["metadata"]["resourceVersion"] = "9".into();
+        assert_eq!(wire(&stored, Some(&types), 9), expected);
+        assert_eq!(decode(&stored, Revision(9), &types), expected);
+    }
+
+    #[test]
+    fn an_item_carries_no_kind() {
+        let stored = encode(&json!({"kind": "X", "apiVersion": "v1", "metadata": {"name": "a"}}));
+        let item = json!({"metadata": {"name": "a", "resourceVersion": "4"}});
+        assert_eq!(wire(&stored, None, 4), item);
+    }
+
+    #[test]
+    fn empty_metadata_still_splices() {
+        let stored = encode(&json!({"data": {}}));
+        let object = json!({"metadata": {"resourceVersion": "1"}, "data": {}});
+        assert_eq!(wire(&stored, None, 1), object);
+    }
+
+    #[test]
+    fn an_object_that_is_not_stored_has_no_version() {
+        let stored = encode(&json!({"metadata": {"name": "a"}}));
+        assert_eq!(wire(&stored, None, 0), json!({"metadata": {"name": "a"}}));
+    }
+
+    #[test]
+    fn metadata_alone_is_a_stored_form_too() {
+        let stored = encode(&json!({"metadata": {"name": "a"}, "data": {"metadata": "x"}}));
+        assert_eq!(metadata_of(&stored), b"{\"metadata\":{\"name\":\"a\"}}");
+    }
+
+    #[test]
+    fn what_the_reader_decides_changes_no_stored_byte() {
+        let a = json!({"kind": "A", "apiVersion": "v1", "metadata": {"name": "a", "resourceVersion": "1"}});
+        let b = json!({"kind": "B", "apiVersion": "v2", "metadata": {"name": "a"}});
+        assert_eq!(encode(&a), encode(&b));
+    }
+}

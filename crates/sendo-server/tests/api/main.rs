@@ -1,0 +1,5 @@
+//! The server as its clients see it, called in this process.
+
+mod objects;
+mod support;
+mod watching;

@@ -1,0 +1,369 @@
+//! The cached objects of a kind, kept up to date by a watch and shared by all who ask.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use bytes::Bytes;
+use sendo_world::Timestamp;
+use tokio::sync::watch;
+
+use super::CacheOptions;
+use super::index::{Index, IndexValue};
+use super::reflector::Update;
+use super::selection::Selection;
+use super::snapshot::{Snapshot, View};
+use super::state::{Unreadable, Verb, WatchError, WatchFailure, WatchState};
+use super::store::{Scope, Store};
+use super::subscription::{Subscribers, Subscription};
+use crate::object::{Kind, Object, ObjectExt, ObjectKey, Uid};
+
+/// The cached objects of a kind, or of a part of it. Cheap to clone: all clones
+/// are one informer with one watch.
+pub struct Informer<K> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Informer {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<K: Object> Informer<K> {
+    pub(super) fn new(shared: Arc<Shared<K>>) -> Self {
+        Informer { shared }
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> &Kind {
+        &self.shared.kind
+    }
+
+    /// Keeps an index from now on, over what is there too. One that is kept
+    /// already stays as it is.
+    pub fn add_index<V: IndexValue>(&self, index: &'static Index<K, V>) {
+        self.shared.change(|inner| {
+            inner.store.view_mut().add_index(index);
+        });
+    }
+
+    /// What is there, then what changes; see [`Subscription`].
+    pub fn subscribe(&self) -> Subscription<K> {
+        let mut inner = self.shared.lock();
+        let present = inner.store.all_observed();
+        let synced = inner.unsynced.is_empty();
+        inner.subscribers.add(present, synced)
+    }
+
+    /// The objects as they are now. Never waits.
+    pub fn snapshot(&self) -> Snapshot<K> {
+        let published = self.shared.published.read();
+        Snapshot::new(published.unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Waits until all that was there has been listed once. Returns at once
+    /// afterwards, whatever happens to the watch; never, if it never succeeds.
+    ///
+    /// Cancel safe.
+    pub async fn synced(&self) {
+        let mut unsynced = self.shared.unsynced.subscribe();
+        // The sender is in `shared`, so the channel cannot close meanwhile.
+        let _ = unsynced.wait_for(|scopes| *scopes == 0).await;
+    }
+
+    /// How the watch is doing.
+    pub fn state(&self) -> WatchState {
+        self.shared.state()
+    }
+}
+
+impl<K> fmt::Debug for Informer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer")
+            .field("kind", &self.shared.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the clones of an informer, its watches and the cache share.
+pub(super) struct Shared<K> {
+    kind: Arc<Kind>,
+    selection: Arc<Selection>,
+    keep_managed_fields: bool,
+    inner: Mutex<Inner<K>>,
+    /// What readers see. Locked only to exchange or to copy the reference.
+    published: RwLock<Arc<View<K>>>,
+    /// How many scopes have not been listed yet.
+    unsynced: watch::Sender<usize>,
+}
+
+struct Inner<K> {
+    store: Store<K>,
+    subscribers: Subscribers<K>,
+    unsynced: BTreeSet<Scope>,
+    failures: BTreeMap<Scope, WatchFailure>,
+    unreadable: BTreeMap<ObjectKey, String>,
+    lists: u64,
+    changes: u64,
+}
+
+impl<K: Object> Shared<K> {
+    pub(super) fn new(kind: Kind, selection: Selection, options: &CacheOptions) -> Self {
+        let (kind, selection) = (Arc::new(kind), Arc::new(selection));
+        let unsynced: BTreeSet<_> = selection.scopes().into_iter().collect();
+        Shared {
+            published: RwLock::new(Arc::new(View::empty(kind.clone()))),
+            unsynced: watch::Sender::new(unsynced.len()),
+            inner: Mutex::new(Inner {
+                store: Store::new(kind.clone(), selection.clone()),
+                subscribers: Subscribers::new(),
+                unsynced,
+                failures: BTreeMap::new(),
+                unreadable: BTreeMap::new(),
+                lists: 0,
+                changes: 0,
+            }),
+            kind,
+            selection,
+            keep_managed_fields: options.keep_managed_fields,
+        }
+    }
+
+    /// Takes away what is not to be kept in memory.
+    pub(super) fn trim(&self, object: &mut K) {
+        if !self.keep_managed_fields {
+            object.meta_mut().managed_fields = None;
+        }
+    }
+
+    pub(super) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(super) fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// Puts what is known already in the place of an object that is the same.
+    pub(super) fn share(&self, object: &mut Arc<K>) {
+        let inner = self.lock();
+        let known = inner.store.observed(&ObjectKey::of(&**object));
+        let version = |object: &K| {
+            (
+                object.meta().uid.clone(),
+                object.meta().resource_version.clone(),
+            )
+        };
+        if let Some(known) = known.filter(|known| version(known) == version(object)) {
+            *object = known.clone();
+        }
+    }
+
+    /// Takes in what the watch of a scope has shown.
+    pub(super) fn take_in(&self, scope: &Scope, update: Update<K>, now: Timestamp) {
+        match update {
+            Update::Failed(verb, error) => self.failed(scope, verb, error, now),
+            Update::Recovered => self.recovered(scope),
+            Update::Listed(list, unreadable) => {
+                for object in &unreadable {
+                    self.warn_unreadable(object);
+                }
+                let mut changed = self.lock();
+                let inner = &mut *changed;
+                inner.lists += 1;
+                let covered =
+                    |key: &ObjectKey| scope.is_none() || key.namespace() == scope.as_deref();
+                inner.unreadable.retain(|key, _| !covered(key));
+                let unreadable = unreadable.into_iter();
+                inner
+                    .unreadable
+                    .extend(unreadable.map(|object| (object.key, object.cause)));
+                let changes = inner.store.replace(scope, list);
+                self.publish(inner);
+                inner.changes += changes.len() as u64;
+                inner.subscribers.send(&changes);
+                if inner.unsynced.remove(scope) && inner.unsynced.is_empty() {
+                    inner.subscribers.send_synced();
+                }
+                self.unsynced.send_replace(inner.unsynced.len());
+            }
+            Update::Applied(object) => {
+                let object = Arc::new(object);
+                self.observe(|inner| {
+                    if !inner.unreadable.is_empty() {
+                        inner.unreadable.remove(&ObjectKey::of(&*object));
+                    }
+                    inner.store.apply(scope, object)
+                });
+            }
+            Update::Deleted(object) => {
+                let (key, version) = (ObjectKey::of(&object), object.version());
+                self.observe(|inner| {
+                    inner.unreadable.remove(&key);
+                    let last = Some(Arc::new(object));
+                    inner
+                        .store
+                        .delete(scope, key, last, version)
+                        .into_iter()
+                        .collect()
+                });
+            }
+            Update::DeletedUnreadable(key, version) => self.observe(|inner| {
+                inner.unreadable.remove(&key);
+                inner
+                    .store
+                    .delete(scope, key, None, version)
+                    .into_iter()
+                    .collect()
+            }),
+            Update::Unreadable(object, version) => {
+                self.warn_unreadable(&object);
+                self.observe(|inner| {
+                    inner.unreadable.insert(object.key, object.cause);
+                    inner.store.progress(scope, version);
+                    Vec::new()
+                });
+            }
+            Update::Progress(version) => self.observe(|inner| {
+                inner.store.progress(scope, version);
+                Vec::new()
+            }),
+        }
+    }
+
+    /// Changes the store, shows it to readers, then tells the subscribers.
+    fn observe(&self, change: impl FnOnce(&mut Inner<K>) -> Vec<super::store::Change<K>>) {
+        let mut inner = self.lock();
+        let changes = change(&mut inner);
+        self.publish(&inner);
+        inner.changes += changes.len() as u64;
+        inner.subscribers.send(&changes);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inner<K>)) {
+        let mut inner = self.lock();
+        change(&mut inner);
+        self.publish(&inner);
+    }
+
+    fn publish(&self, inner: &Inner<K>) {
+        let view = Arc::new(inner.store.view().clone());
+        let mut published = self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        // The old one is dropped after the lock, which may take long.
+        let old = std::mem::replace(&mut *published, view);
+        drop(published);
+        drop(old);
+    }
+
+    fn failed(&self, scope: &Scope, verb: Verb, cause: WatchError, now: Timestamp) {
+        let mut inner = self.lock();
+        let before = inner.failures.get(scope);
+        let news = before.is_none_or(|before| before.cause != cause);
+        let failure = WatchFailure {
+            kind: (*self.kind).clone(),
+            namespace: scope.clone(),
+            verb,
+            cause,
+            since: before.map_or(now, |before| before.since),
+            attempts: before.map_or(1, |before| before.attempts.saturating_add(1)),
+        };
+        match (&failure.cause, news) {
+            // Comes with compaction and with long silence: nothing is wrong.
+            (WatchError::Expired(_), _) => tracing::debug!("{failure}"),
+            (_, true) => tracing::warn!("{failure}"),
+            (_, false) => tracing::debug!("{failure}"),
+        }
+        inner.failures.insert(scope.clone(), failure);
+    }
+
+    fn recovered(&self, scope: &Scope) {
+        if let Some(failure) = self.lock().failures.remove(scope)
+            && !matches!(failure.cause, WatchError::Expired(_))
+        {
+            tracing::info!(kind = %self.kind, since = %failure.since, "watching again");
+        }
+    }
+
+    fn warn_unreadable(&self, object: &Unreadable) {
+        tracing::warn!(kind = %self.kind, key = %object.key, cause = object.cause, "an object does not decode and is left out");
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An informer whose type is known only to who asks.
+pub(super) trait AnyInformer: Send + Sync {
+    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+    fn state(&self) -> WatchState;
+    fn unsynced(&self) -> watch::Receiver<usize>;
+    /// Shows what this program has written: the answer's bytes, and the object
+    /// decoded from them, as an `Arc` of whatever type it was written as.
+    fn wrote(&self, answer: &Bytes, decoded: &(dyn Any + Send + Sync));
+    /// Hides what this program has deleted.
+    fn deleted(&self, key: &ObjectKey, uid: &Uid, since: u64);
+    /// Ends the subscriptions: nothing more will come.
+    fn close(&self);
+}
+
+impl<K: Object> AnyInformer for Shared<K> {
+    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn state(&self) -> WatchState {
+        let inner = self.lock();
+        let unreadable = inner.unreadable.iter();
+        WatchState {
+            kind: (*self.kind).clone(),
+            selection: (*self.selection).clone(),
+            synced: inner.unsynced.is_empty(),
+            objects: inner.store.view().objects.len(),
+            failures: inner.failures.values().cloned().collect(),
+            unreadable: unreadable
+                .map(|(key, cause)| Unreadable {
+                    key: key.clone(),
+                    cause: cause.clone(),
+                })
+                .collect(),
+            lists: inner.lists,
+            changes: inner.changes,
+        }
+    }
+
+    fn unsynced(&self) -> watch::Receiver<usize> {
+        self.unsynced.subscribe()
+    }
+
+    fn wrote(&self, answer: &Bytes, decoded: &(dyn Any + Send + Sync)) {
+        let object = match decoded.downcast_ref::<Arc<K>>() {
+            Some(object) => object.clone(),
+            // Written as another type than it is cached as: metadata, or JSON.
+            None => match serde_json::from_slice::<K>(answer) {
+                Ok(mut object) => {
+                    self.trim(&mut object);
+                    Arc::new(object)
+                }
+                // The watch will say that it does not decode.
+                Err(_) => return,
+            },
+        };
+        self.change(|inner| inner.store.wrote(object));
+    }
+
+    fn deleted(&self, key: &ObjectKey, uid: &Uid, since: u64) {
+        self.change(|inner| inner.store.deleted(key.clone(), uid.clone(), since));
+    }
+
+    fn close(&self) {
+        self.lock().subscribers.close();
+    }
+}

@@ -1,0 +1,285 @@
+//! A selection from a snapshot, narrowed down step by step.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::index::{Index, IndexValue};
+use super::selector::Selector;
+use super::snapshot::Snapshot;
+use crate::object::{Object, ObjectKey};
+
+/// Some of the objects of a [`Snapshot`], in the order of their keys.
+///
+/// Each step narrows the selection; nothing is copied until it is asked for.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use sendo::cache::{Index, Snapshot};
+/// # static BY_NODE: Index<Pod, String> = Index::new("by-node", |pod| pod.spec.as_ref()?.node_name.clone());
+/// # fn example(pods: Snapshot<Pod>) {
+/// for pod in pods.list().in_namespace("web").by(&BY_NODE, "node-0").iter() {
+///     println!("{:?}", pod.metadata.name);
+/// }
+/// # }
+/// ```
+pub struct Listing<'f, K> {
+    snapshot: Snapshot<K>,
+    namespace: Option<String>,
+    /// What indexes have narrowed the selection to, in order.
+    keys: Option<Vec<ObjectKey>>,
+    filters: Vec<Filter<'f, K>>,
+}
+
+type Filter<'f, K> = Box<dyn Fn(&K) -> bool + Send + Sync + 'f>;
+
+impl<'f, K: Object> Listing<'f, K> {
+    pub(super) fn new(snapshot: Snapshot<K>) -> Self {
+        Listing {
+            snapshot,
+            namespace: None,
+            keys: None,
+            filters: Vec::new(),
+        }
+    }
+
+    /// Only those in a namespace.
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only those that `index` finds by `value`. Takes time for these only,
+    /// however many objects there are.
+    ///
+    /// # Panics
+    /// If the index was not declared; the message names the fix.
+    pub fn by<V: IndexValue>(mut self, index: &'static Index<K, V>, value: impl Into<V>) -> Self {
+        let view = self.snapshot.view();
+        let Some(entries) = view.entries(index) else {
+            panic!(
+                "the index `{}` of {} is not declared: add `.index(&…)` to the controller that uses it (declared are: {})",
+                index.name(),
+                view.kind,
+                view.index_names().join(", "),
+            );
+        };
+        let mut found = entries.keys(value.into());
+        if let Some(before) = &self.keys {
+            found.retain(|key| before.binary_search(key).is_ok());
+        }
+        self.keys = Some(found);
+        self
+    }
+
+    /// Only those whose labels match.
+    pub fn labels<'g>(self, selector: &'g Selector) -> Listing<'g, K>
+    where
+        'f: 'g,
+    {
+        self.filter(move |object: &K| selector.matches(object.meta().labels.as_ref()))
+    }
+
+    /// Only those that pass.
+    pub fn filter<'g>(self, passes: impl Fn(&K) -> bool + Send + Sync + 'g) -> Listing<'g, K>
+    where
+        'f: 'g,
+    {
+        let mut narrowed: Listing<'g, K> = self;
+        narrowed.filters.push(Box::new(passes));
+        narrowed
+    }
+
+    /// The objects.
+    pub fn iter(&self) -> impl Iterator<Item = Arc<K>> + Send + '_ {
+        self.entries().map(|(_, object)| object.clone())
+    }
+
+    /// The keys of the objects.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.entries().map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The object with the least key.
+    pub fn first(&self) -> Option<Arc<K>> {
+        self.iter().next()
+    }
+
+    /// How many objects there are.
+    pub fn count(&self) -> usize {
+        self.entries().count()
+    }
+
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.entries().next().is_none()
+    }
+
+    fn entries(&self) -> Box<dyn Iterator<Item = (&ObjectKey, &Arc<K>)> + Send + '_> {
+        let objects = &self.snapshot.view().objects;
+        let in_namespace = |key: &ObjectKey| match &self.namespace {
+            Some(namespace) => key.namespace() == Some(namespace),
+            None => true,
+        };
+        let passes = |object: &K| self.filters.iter().all(|filter| filter(object));
+        match &self.keys {
+            Some(keys) => Box::new(
+                keys.iter()
+                    .filter(move |key| in_namespace(key))
+                    .filter_map(|key| objects.get_key_value(key))
+                    .filter(move |(_, object)| passes(object)),
+            ),
+            None => {
+                let from = match &self.namespace {
+                    Some(namespace) => Bound::Included(ObjectKey::namespaced(namespace, "")),
+                    None => Bound::Unbounded,
+                };
+                Box::new(
+                    objects
+                        .range((from, Bound::Unbounded))
+                        .take_while(move |(key, _)| in_namespace(key))
+                        .filter(move |(_, object)| passes(object)),
+                )
+            }
+        }
+    }
+}
+
+impl<K: Object> IntoIterator for Listing<'_, K> {
+    type Item = Arc<K>;
+    type IntoIter = std::vec::IntoIter<Arc<K>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl<K> fmt::Debug for Listing<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing")
+            .field("of", &self.snapshot)
+            .field("namespace", &self.namespace)
+            .field("filters", &self.filters.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::View;
+    use super::*;
+    use crate::object::{Kind, Typed};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    static BY_COLOUR: Index<ConfigMap, String> =
+        Index::new("by-colour", |map| map.data.as_ref()?.get("colour").cloned());
+    static BY_KEY: Index<ConfigMap, String> = Index::many("by-key", |map| {
+        map.data.iter().flat_map(|d| d.keys().cloned()).collect()
+    });
+    static UNDECLARED: Index<ConfigMap, String> = Index::new("undeclared", |_| None);
+    static PANICS: Index<ConfigMap, u8> = Index::new("panics", |map| {
+        assert!(map.data.is_some(), "on purpose");
+        Some(1)
+    });
+
+    fn map(key: &str, data: serde_json::Value) -> (ObjectKey, Arc<ConfigMap>) {
+        let key = ObjectKey::from(key);
+        let object = serde_json::from_value(json!({
+            "metadata": {"namespace": key.namespace(), "name": key.name(), "labels": data},
+            "data": data,
+        }));
+        (key, Arc::new(object.unwrap()))
+    }
+
+    fn snapshot() -> Snapshot<ConfigMap> {
+        let mut view = View::empty(Arc::new(Kind::of::<ConfigMap>()));
+        view.add_index(&BY_COLOUR);
+        for (key, object) in [
+            map("b/one", json!({"colour": "red", "size": "1"})),
+            map("a/two", json!({"colour": "red"})),
+            map("a/one", json!({"colour": "blue", "size": "2"})),
+            map("c/one", json!({"size": "2"})),
+        ] {
+            view.set(&key, Some(object));
+        }
+        view.add_index(&BY_KEY);
+        Snapshot::new(Arc::new(view))
+    }
+
+    fn keys(listing: &Listing<'_, ConfigMap>) -> Vec<String> {
+        listing.keys().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn everything_comes_in_the_order_of_keys() {
+        let all = snapshot().list();
+        assert_eq!(keys(&all), ["a/one", "a/two", "b/one", "c/one"]);
+        assert_eq!(all.count(), 4);
+        assert_eq!(
+            all.first().unwrap().metadata.namespace.as_deref(),
+            Some("a")
+        );
+        assert_eq!(all.into_iter().count(), 4);
+    }
+
+    #[test]
+    fn each_step_narrows_down() {
+        let all = || snapshot().list();
+        assert_eq!(keys(&all().in_namespace("a")), ["a/one", "a/two"]);
+        assert_eq!(keys(&all().by(&BY_COLOUR, "red")), ["a/two", "b/one"]);
+        assert_eq!(
+            keys(&all().in_namespace("a").by(&BY_COLOUR, "red")),
+            ["a/two"]
+        );
+        assert_eq!(
+            keys(&all().by(&BY_KEY, "size").by(&BY_COLOUR, "red")),
+            ["b/one"]
+        );
+        let wanted = "2".to_owned();
+        let of_size = |map: &ConfigMap| map.data.as_ref().unwrap().get("size") == Some(&wanted);
+        assert_eq!(keys(&all().filter(of_size)), ["a/one", "c/one"]);
+        let selector: Selector = "colour,colour!=red".parse().unwrap();
+        assert_eq!(keys(&all().labels(&selector)), ["a/one"]);
+        assert!(all().in_namespace("nowhere").is_empty());
+    }
+
+    #[test]
+    fn an_index_follows_changes_and_old_snapshots_do_not() {
+        let before = snapshot();
+        let mut view = before.view().clone();
+        let (key, object) = map("a/two", json!({"colour": "blue"}));
+        view.set(&key, Some(object));
+        view.set(&"a/one".into(), None);
+        let after = Snapshot::new(Arc::new(view));
+        assert_eq!(keys(&after.list().by(&BY_COLOUR, "blue")), ["a/two"]);
+        assert_eq!(keys(&after.list().by(&BY_COLOUR, "red")), ["b/one"]);
+        assert_eq!(keys(&before.list().by(&BY_COLOUR, "blue")), ["a/one"]);
+    }
+
+    #[test]
+    fn an_index_function_that_panics_leaves_the_object_out() {
+        let mut view = snapshot().view().clone();
+        let (key, mut object) = map("z/z", json!({}));
+        Arc::make_mut(&mut object).data = None;
+        view.set(&key, Some(object));
+        view.add_index(&PANICS);
+        let after = Snapshot::new(Arc::new(view));
+        assert_eq!(after.list().by(&PANICS, 1).count(), 4);
+        assert_eq!(after.len(), 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "the index `undeclared` of configmaps/v1 is not declared")]
+    fn an_index_nobody_declared_is_refused_with_the_fix() {
+        snapshot().list().by(&UNDECLARED, "x");
+    }
+
+    #[test]
+    fn listings_cross_await_points() {
+        fn sendable<T: Send>(_: T) {}
+        let listing = snapshot().list();
+        sendable(listing.iter());
+        assert!(<ConfigMap as Typed>::kind().plural == "configmaps");
+    }
+}

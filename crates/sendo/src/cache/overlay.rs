@@ -1,0 +1,136 @@
+//! What this program wrote and its watch has not shown yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::object::{Object, ObjectExt, ObjectKey, Uid};
+
+/// The writes that lie over what the watch has shown.
+///
+/// Resource versions are comparable numbers, so a write is done with when the
+/// watch has come to its version. A deletion has no version that its author is
+/// told: it is done with when the watch no longer shows that very object.
+pub(super) struct Overlay<K> {
+    pending: BTreeMap<ObjectKey, Pending<K>>,
+}
+
+pub(super) struct Pending<K> {
+    /// What the watch has shown last.
+    pub(super) beneath: Option<Arc<K>>,
+    pub(super) write: Write<K>,
+}
+
+pub(super) enum Write<K> {
+    /// The object was created or changed.
+    Put {
+        version: u64,
+        uid: Uid,
+        /// Nothing, if the change took the object out of the selection.
+        shown: Option<Arc<K>>,
+    },
+    /// The object was deleted.
+    Gone {
+        uid: Uid,
+        /// A version at which it was still there.
+        since: u64,
+    },
+}
+
+impl<K: Object> Write<K> {
+    /// What readers see in place of what the watch has shown.
+    pub(super) fn shown(&self) -> Option<Arc<K>> {
+        match self {
+            Write::Put { shown, .. } => shown.clone(),
+            Write::Gone { .. } => None,
+        }
+    }
+
+    /// The version the watch must come to before it can know better.
+    pub(super) fn version(&self) -> u64 {
+        match self {
+            Write::Put { version, .. } => *version,
+            Write::Gone { since, .. } => *since,
+        }
+    }
+
+    fn uid(&self) -> &Uid {
+        match self {
+            Write::Put { uid, .. } | Write::Gone { uid, .. } => uid,
+        }
+    }
+
+    /// Answers can overtake each other: whether `later`, which came later, is also the later write.
+    fn is_followed_by(&self, later: &Write<K>) -> bool {
+        match (self, later) {
+            (Write::Gone { uid, .. }, Write::Put { uid: other, .. }) if uid == other => false,
+            (Write::Put { uid, .. }, Write::Gone { uid: other, .. }) if uid == other => true,
+            _ => later.version() > self.version(),
+        }
+    }
+}
+
+impl<K: Object> Pending<K> {
+    /// Whether a watch that has come to `version` knows the write, or better.
+    fn is_settled_at(&self, version: u64) -> bool {
+        let still_there = |uid: &Uid| self.beneath.as_ref().is_some_and(|o| o.uid() == *uid);
+        version >= self.write.version()
+            && match &self.write {
+                Write::Put { .. } => true,
+                Write::Gone { uid, .. } => !still_there(uid),
+            }
+    }
+}
+
+impl<K: Object> Overlay<K> {
+    pub(super) fn new() -> Self {
+        Overlay {
+            pending: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Pending<K>> {
+        self.pending.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Pending<K>> {
+        self.pending.get_mut(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Pending<K>)> {
+        self.pending.iter()
+    }
+
+    /// The version up to which this program knows of the object with this uid.
+    pub(super) fn version_of(&self, key: &ObjectKey, uid: &Uid) -> Option<u64> {
+        let pending = self.pending.get(key)?;
+        (pending.write.uid() == uid).then(|| pending.write.version())
+    }
+
+    /// Lays a write over `beneath`, unless a later one lies there. Says whether it did.
+    pub(super) fn lay(
+        &mut self,
+        key: &ObjectKey,
+        beneath: Option<Arc<K>>,
+        write: Write<K>,
+    ) -> bool {
+        let before = self.pending.get(key);
+        if before.is_some_and(|before| !before.write.is_followed_by(&write)) {
+            return false;
+        }
+        self.pending.insert(key.clone(), Pending { beneath, write });
+        true
+    }
+
+    /// Takes away the write over `key` if a watch at `version` has settled it.
+    pub(super) fn settle(&mut self, key: &ObjectKey, version: u64) -> Option<Pending<K>> {
+        if !self.pending.get(key)?.is_settled_at(version) {
+            return None;
+        }
+        self.pending.remove(key)
+    }
+
+    /// Takes away the write over `key`, whatever it is.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Pending<K>> {
+        self.pending.remove(key)
+    }
+}

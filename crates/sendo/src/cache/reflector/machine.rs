@@ -1,0 +1,405 @@
+//! The course of a list and watch as a state machine: no IO, no clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendo_world::Random;
+
+use super::super::state::{Unreadable, Verb, WatchError};
+use super::super::store::Listed;
+use super::backoff::Backoff;
+use super::wire::{Line, Page, keys};
+use crate::object::{Object, ObjectKey};
+
+/// How many objects a page of a list holds at most.
+const PAGE: u32 = 500;
+
+/// A watch that lived this long was a success, whatever ended it.
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
+
+/// Lists, watches, and knows what to do when either fails.
+pub(super) struct Machine<K> {
+    phase: Phase<K>,
+    backoff: Backoff,
+}
+
+enum Phase<K> {
+    Listing {
+        page: Option<String>,
+        /// Whether to ask for pages. A list too long to page through before its
+        /// first page is too old is asked for in one piece.
+        paged: bool,
+        objects: Vec<Arc<K>>,
+        unreadable: Vec<Unreadable>,
+    },
+    Watching {
+        version: String,
+    },
+}
+
+/// What to ask of the API server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    List {
+        page: Option<String>,
+        limit: Option<u32>,
+    },
+    Watch {
+        from: String,
+    },
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Input<K> {
+    Page(Page<K>),
+    /// The watch is open.
+    Opened,
+    Line(Line<K>),
+    /// The watch ended as it should, after having lived so long.
+    Ended {
+        lived: Duration,
+    },
+    /// The list or the watch failed; a watch after having lived so long.
+    Failed {
+        error: WatchError,
+        lived: Duration,
+    },
+}
+
+impl<K> Input<K> {
+    pub(super) fn failed(error: impl Into<WatchError>, lived: Duration) -> Self {
+        let error = error.into();
+        Input::Failed { error, lived }
+    }
+}
+
+/// What the cache is to take in, and what to do then.
+pub(super) struct Reaction<K> {
+    pub(super) update: Option<Update<K>>,
+    pub(super) next: Next,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Read on from the open watch.
+    Read,
+    /// Wait so long, then send [`Machine::request`].
+    Request { after: Duration },
+}
+
+impl Next {
+    /// How long to wait before the next request, where nothing is there to read on.
+    pub(super) fn wait(self) -> Duration {
+        match self {
+            Next::Read => Duration::ZERO,
+            Next::Request { after } => after,
+        }
+    }
+}
+
+pub(in crate::cache) enum Update<K> {
+    Listed(Listed<K>, Vec<Unreadable>),
+    Applied(K),
+    Deleted(K),
+    DeletedUnreadable(ObjectKey, u64),
+    Unreadable(Unreadable, u64),
+    Progress(u64),
+    /// Whatever failed before does so no more.
+    Recovered,
+    Failed(Verb, WatchError),
+}
+
+impl<K: Object> Machine<K> {
+    pub(super) fn new(random: Random) -> Self {
+        Machine {
+            phase: Phase::listing(true),
+            backoff: Backoff::new(random),
+        }
+    }
+
+    /// What to ask next.
+    pub(super) fn request(&self) -> Request {
+        match &self.phase {
+            Phase::Listing { page, paged, .. } => Request::List {
+                page: page.clone(),
+                limit: paged.then_some(PAGE),
+            },
+            Phase::Watching { version } => Request::Watch {
+                from: version.clone(),
+            },
+        }
+    }
+
+    /// Takes in what happened.
+    pub(super) fn on(&mut self, input: Input<K>) -> Reaction<K> {
+        match input {
+            Input::Page(page) => self.page(page),
+            Input::Opened => Reaction::read(Some(Update::Recovered)),
+            Input::Line(line) => self.line(line),
+            Input::Ended { lived } if lived >= LONG_ENOUGH => {
+                self.backoff.reset();
+                Reaction::request(None, Duration::ZERO)
+            }
+            // Else a server that closes every watch at once would be asked without end.
+            Input::Ended { lived } => {
+                let error = WatchError::Other("the watch ended as soon as it began".to_owned());
+                self.failed(error, lived)
+            }
+            Input::Failed { error, lived } => self.failed(error, lived),
+        }
+    }
+
+    fn page(&mut self, page: Page<K>) -> Reaction<K> {
+        let Phase::Listing {
+            page: place,
+            objects,
+            unreadable,
+            ..
+        } = &mut self.phase
+        else {
+            unreachable!("a page comes only while listing");
+        };
+        objects.extend(page.objects);
+        unreadable.extend(page.unreadable);
+        if page.next.is_some() {
+            *place = page.next;
+            return Reaction::request(None, Duration::ZERO);
+        }
+        let unreadable = std::mem::take(unreadable);
+        let listed = Listed {
+            version: number(&page.version),
+            objects: std::mem::take(objects),
+            unreadable: keys(&unreadable),
+        };
+        self.phase = Phase::Watching {
+            version: page.version,
+        };
+        Reaction::request(Some(Update::Listed(listed, unreadable)), Duration::ZERO)
+    }
+
+    fn line(&mut self, line: Line<K>) -> Reaction<K> {
+        let (version, update) = match line {
+            Line::Applied(object) => (version_text(&object), Update::Applied(object)),
+            Line::Deleted(object) => (version_text(&object), Update::Deleted(object)),
+            Line::DeletedUnreadable { key, version } => {
+                let update = Update::DeletedUnreadable(key, number(&version));
+                (version, update)
+            }
+            Line::Unreadable { object, version } => {
+                let update = Update::Unreadable(object, number(&version));
+                (version, update)
+            }
+            Line::Bookmark { version } => {
+                let update = Update::Progress(number(&version));
+                (version, update)
+            }
+            Line::Error(status) => {
+                let error = match status.code {
+                    410 => WatchError::Expired(status.message),
+                    _ => WatchError::Other(status.message),
+                };
+                return self.list_anew(error);
+            }
+        };
+        // An object without a version cannot be gone on from.
+        if let Phase::Watching { version: known } = &mut self.phase
+            && !version.is_empty()
+        {
+            *known = version;
+        }
+        Reaction::read(Some(update))
+    }
+
+    fn failed(&mut self, error: WatchError, lived: Duration) -> Reaction<K> {
+        if lived >= LONG_ENOUGH {
+            self.backoff.reset();
+        }
+        match error {
+            // A kind that went away and came back has other objects.
+            WatchError::Expired(_) | WatchError::NotServed => self.list_anew(error),
+            WatchError::Forbidden(_) | WatchError::Other(_) => {
+                let after = self.backoff.fail();
+                Reaction::request(Some(Update::Failed(self.verb(), error)), after)
+            }
+        }
+    }
+
+    /// The watch cannot go on from where it was.
+    fn list_anew(&mut self, error: WatchError) -> Reaction<K> {
+        let verb = self.verb();
+        let expired = matches!(error, WatchError::Expired(_));
+        let at_once = expired && self.backoff.failures() == 0;
+        let wait = self.backoff.fail();
+        let paged = !(expired && verb == Verb::List);
+        self.phase = Phase::listing(paged);
+        let after = if at_once { Duration::ZERO } else { wait };
+        Reaction::request(Some(Update::Failed(verb, error)), after)
+    }
+
+    fn verb(&self) -> Verb {
+        match self.phase {
+            Phase::Listing { .. } => Verb::List,
+            Phase::Watching { .. } => Verb::Watch,
+        }
+    }
+}
+
+impl<K> Phase<K> {
+    fn listing(paged: bool) -> Self {
+        Phase::Listing {
+            page: None,
+            paged,
+            objects: Vec::new(),
+            unreadable: Vec::new(),
+        }
+    }
+}
+
+impl<K> Reaction<K> {
+    fn read(update: Option<Update<K>>) -> Self {
+        let next = Next::Read;
+        Reaction { update, next }
+    }
+
+    fn request(update: Option<Update<K>>, after: Duration) -> Self {
+        let next = Next::Request { after };
+        Reaction { update, next }
+    }
+}
+
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or_default()
+}
+
+fn version_text<K: Object>(object: &K) -> String {
+    object.meta().resource_version.clone().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::Status;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn machine() -> Machine<ConfigMap> {
+        Machine::new(Random::from_seed(1))
+    }
+
+    fn page(version: &str, next: Option<&str>) -> Input<ConfigMap> {
+        Input::Page(Page {
+            version: version.to_owned(),
+            next: next.map(str::to_owned),
+            objects: Vec::new(),
+            unreadable: Vec::new(),
+        })
+    }
+
+    fn watching(version: &str) -> Machine<ConfigMap> {
+        let mut machine = machine();
+        assert!(machine.on(page(version, None)).next.wait().is_zero());
+        machine
+    }
+
+    fn watch_from(version: &str) -> Request {
+        let from = version.to_owned();
+        Request::Watch { from }
+    }
+
+    fn list_from_the_start() -> Request {
+        Request::List {
+            page: None,
+            limit: Some(PAGE),
+        }
+    }
+
+    fn error(code: u16) -> Input<ConfigMap> {
+        Input::Line(Line::Error(Box::new(Status {
+            code,
+            ..Status::default()
+        })))
+    }
+
+    #[test]
+    fn lists_page_by_page_then_watches_from_the_lists_version() {
+        let mut machine = machine();
+        assert_eq!(machine.request(), list_from_the_start());
+        assert!(machine.on(page("7", Some("more"))).update.is_none());
+        let limit = Some(PAGE);
+        let page_two = Some("more".to_owned());
+        assert_eq!(
+            machine.request(),
+            Request::List {
+                page: page_two,
+                limit
+            }
+        );
+        let reaction = machine.on(page("7", None));
+        assert!(matches!(reaction.update, Some(Update::Listed(list, _)) if list.version == 7));
+        assert_eq!(machine.request(), watch_from("7"));
+    }
+
+    #[test]
+    fn a_page_that_fails_is_asked_for_again_without_starting_over() {
+        let mut machine = machine();
+        machine.on(page("7", Some("more")));
+        let error = WatchError::Other("cut".to_owned());
+        let reaction = machine.on(Input::failed(error, Duration::ZERO));
+        assert!(matches!(
+            reaction.update,
+            Some(Update::Failed(Verb::List, _))
+        ));
+        assert!(!reaction.next.wait().is_zero());
+        assert!(matches!(
+            machine.request(),
+            Request::List { page: Some(_), .. }
+        ));
+    }
+
+    #[test]
+    fn an_old_version_is_listed_anew_at_once_and_the_second_time_after_a_wait() {
+        let mut machine = watching("7");
+        assert!(machine.on(error(410)).next.wait().is_zero());
+        assert_eq!(machine.request(), list_from_the_start());
+        machine.on(page("8", None));
+        assert!(!machine.on(error(410)).next.wait().is_zero());
+    }
+
+    #[test]
+    fn an_error_nobody_knows_is_not_gone_on_from() {
+        let mut machine = watching("7");
+        assert!(!machine.on(error(500)).next.wait().is_zero());
+        assert_eq!(machine.request(), list_from_the_start());
+    }
+
+    #[test]
+    fn a_watch_that_lived_starts_the_waits_anew() {
+        let mut machine = watching("7");
+        let fail = |lived| Input::failed(WatchError::Other("cut".to_owned()), lived);
+        for _ in 0..8 {
+            machine.on(fail(Duration::ZERO));
+        }
+        assert!(machine.on(fail(Duration::ZERO)).next.wait() >= MINUTE / 4);
+        assert!(machine.on(fail(MINUTE)).next.wait() <= MINUTE / 60);
+        assert!(
+            machine
+                .on(Input::Ended { lived: MINUTE })
+                .next
+                .wait()
+                .is_zero()
+        );
+        assert_eq!(machine.request(), watch_from("7"));
+    }
+
+    #[test]
+    fn a_line_without_a_version_does_not_lose_the_place() {
+        let mut machine = watching("7");
+        machine.on(Input::Line(Line::Applied(ConfigMap::default())));
+        assert_eq!(machine.request(), watch_from("7"));
+        let version = "9".to_owned();
+        machine.on(Input::Line(Line::Bookmark { version }));
+        assert_eq!(machine.request(), watch_from("9"));
+    }
+}

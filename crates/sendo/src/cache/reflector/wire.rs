@@ -1,0 +1,216 @@
+//! What a list page and a line of a watch say. Bytes are scanned once and each
+//! object is decoded straight from them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::core::Status;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::state::Unreadable;
+use crate::client::without_values;
+use crate::object::{Object, ObjectKey};
+
+/// One page of a list.
+#[derive(Debug)]
+pub(super) struct Page<K> {
+    pub(super) version: String,
+    /// Where the next page begins.
+    pub(super) next: Option<String>,
+    pub(super) objects: Vec<Arc<K>>,
+    pub(super) unreadable: Vec<Unreadable>,
+}
+
+/// One line of a watch.
+#[derive(Debug)]
+pub(super) enum Line<K> {
+    /// Created or changed.
+    Applied(K),
+    /// Deleted, in its last state.
+    Deleted(K),
+    /// Deleted, and what it was cannot be decoded.
+    DeletedUnreadable { key: ObjectKey, version: String },
+    /// Created or changed into something that cannot be decoded.
+    Unreadable { object: Unreadable, version: String },
+    /// Nothing up to this version is still to come.
+    Bookmark { version: String },
+    /// The watch cannot go on.
+    Error(Box<Status>),
+}
+
+#[derive(Deserialize)]
+struct RawPage<'a> {
+    metadata: PageMeta,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    r#continue: String,
+}
+
+#[derive(Deserialize)]
+struct RawLine<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// As much of an object as is needed to say which it is.
+#[derive(Default, Deserialize)]
+struct Named {
+    #[serde(default)]
+    metadata: NamedMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NamedMeta {
+    name: String,
+    namespace: Option<String>,
+    resource_version: String,
+}
+
+impl Named {
+    fn of(object: &RawValue) -> Self {
+        serde_json::from_str(object.get()).unwrap_or_default()
+    }
+
+    fn key(&self) -> ObjectKey {
+        match &self.metadata.namespace {
+            Some(namespace) => ObjectKey::namespaced(namespace, &self.metadata.name),
+            None => ObjectKey::cluster(&self.metadata.name),
+        }
+    }
+}
+
+impl<K: Object> Page<K> {
+    pub(super) fn decode(bytes: &[u8], trim: impl Fn(&mut K)) -> Result<Self, serde_json::Error> {
+        let raw: RawPage<'_> = serde_json::from_slice(bytes)?;
+        let items = raw.items.unwrap_or_default();
+        let mut page = Page {
+            version: raw.metadata.resource_version,
+            next: Some(raw.metadata.r#continue).filter(|token| !token.is_empty()),
+            objects: Vec::with_capacity(items.len()),
+            unreadable: Vec::new(),
+        };
+        for item in items {
+            match serde_json::from_str::<K>(item.get()) {
+                Ok(mut object) => {
+                    trim(&mut object);
+                    page.objects.push(Arc::new(object));
+                }
+                Err(error) => page.unreadable.push(Unreadable {
+                    key: Named::of(item).key(),
+                    cause: without_values(&error),
+                }),
+            }
+        }
+        Ok(page)
+    }
+}
+
+impl<K: Object> Line<K> {
+    pub(super) fn decode(line: &[u8], trim: impl Fn(&mut K)) -> Result<Self, serde_json::Error> {
+        let raw: RawLine<'_> = serde_json::from_slice(line)?;
+        let deleted = match raw.r#type {
+            "ADDED" | "MODIFIED" => false,
+            "DELETED" => true,
+            "BOOKMARK" => {
+                let version = Named::of(raw.object).metadata.resource_version;
+                return Ok(Line::Bookmark { version });
+            }
+            _ => return Ok(Line::Error(serde_json::from_str(raw.object.get())?)),
+        };
+        let error = match serde_json::from_str::<K>(raw.object.get()) {
+            Ok(mut object) => {
+                trim(&mut object);
+                return Ok(match deleted {
+                    true => Line::Deleted(object),
+                    false => Line::Applied(object),
+                });
+            }
+            Err(error) => error,
+        };
+        let named = Named::of(raw.object);
+        let key = named.key();
+        let version = named.metadata.resource_version;
+        if deleted {
+            return Ok(Line::DeletedUnreadable { key, version });
+        }
+        let cause = without_values(&error);
+        let object = Unreadable { key, cause };
+        Ok(Line::Unreadable { object, version })
+    }
+}
+
+impl<K> Line<K> {
+    /// A line that is no event at all: nothing after it can be trusted.
+    pub(super) fn broken(error: serde_json::Error) -> Self {
+        Line::Error(Box::new(Status {
+            message: format!("a line of the watch {}", without_values(&error)),
+            ..Status::default()
+        }))
+    }
+}
+
+/// The keys of objects that could not be decoded.
+pub(super) fn keys(unreadable: &[Unreadable]) -> BTreeSet<ObjectKey> {
+    unreadable.iter().map(|object| object.key.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Secret;
+
+    fn line(text: &str) -> Line<Secret> {
+        Line::decode(text.as_bytes(), |_| {}).unwrap()
+    }
+
+    #[test]
+    fn what_does_not_decode_is_named_and_not_quoted() {
+        let text = r#"{"type":"ADDED","object":{"metadata":{"namespace":"a","name":"b",
+            "resourceVersion":"7"},"stringData":{"password":["hunter2"]},"type":"hunter2"}}"#;
+        let Line::Unreadable { object, version } = line(text) else {
+            panic!("it decoded");
+        };
+        assert_eq!(object.key, ObjectKey::from("a/b"));
+        assert_eq!(version, "7");
+        assert!(
+            object.cause.starts_with("expected a string at line"),
+            "{object}"
+        );
+        assert!(!object.cause.contains("hunter2"));
+    }
+
+    #[test]
+    fn a_deletion_is_understood_even_if_the_object_is_not() {
+        let text = r#"{"type":"DELETED","object":{"metadata":{"name":"b","resourceVersion":"8"},"type":3}}"#;
+        let Line::DeletedUnreadable { key, version } = line(text) else {
+            panic!("it decoded");
+        };
+        assert_eq!((key, &*version), (ObjectKey::from("b"), "8"));
+    }
+
+    #[test]
+    fn bookmarks_and_errors_are_told_apart() {
+        let bookmark = line(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#);
+        assert!(matches!(bookmark, Line::Bookmark { version } if version == "9"));
+        let error = line(r#"{"type":"ERROR","object":{"code":410,"message":"too old"}}"#);
+        assert!(matches!(error, Line::Error(status) if status.code == 410));
+    }
+
+    #[test]
+    fn a_page_with_no_items_is_empty() {
+        let page = r#"{"metadata":{"resourceVersion":"3","continue":""},"items":null}"#;
+        let page = Page::<Secret>::decode(page.as_bytes(), |_| {}).unwrap();
+        assert!(page.objects.is_empty() && page.next.is_none());
+    }
+}

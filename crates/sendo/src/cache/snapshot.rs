@@ -1,0 +1,154 @@
+//! What a reader sees: the objects of a kind and their indexes at one moment.
+
+use std::fmt;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::index::{Entries, Index, IndexValue, Sorted};
+use super::listing::Listing;
+use crate::object::{Kind, Object, ObjectKey};
+
+/// The cached objects of a kind at one moment.
+///
+/// Taking one costs nothing that grows with the number of objects, and it never
+/// changes afterwards: all reads from it agree with each other. It keeps what it
+/// shows in memory, so hold it no longer than a reconcile.
+pub struct Snapshot<K> {
+    view: Arc<View<K>>,
+}
+
+impl<K> Clone for Snapshot<K> {
+    fn clone(&self) -> Self {
+        Snapshot {
+            view: self.view.clone(),
+        }
+    }
+}
+
+impl<K: Object> Snapshot<K> {
+    pub(super) fn new(view: Arc<View<K>>) -> Self {
+        Snapshot { view }
+    }
+
+    /// The object under `key`.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.view.objects.get(key).cloned()
+    }
+
+    /// All objects, to be narrowed down.
+    pub fn list(&self) -> Listing<'static, K> {
+        Listing::new(self.clone())
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.view.objects.len()
+    }
+
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.view.objects.is_empty()
+    }
+
+    /// The version of the API up to which every change is in the snapshot; 0
+    /// before the first list is complete. What this program itself wrote later
+    /// is in it too.
+    pub fn version(&self) -> u64 {
+        self.view.version
+    }
+
+    pub(super) fn view(&self) -> &View<K> {
+        &self.view
+    }
+}
+
+impl<K> fmt::Debug for Snapshot<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("kind", &self.view.kind)
+            .field("objects", &self.view.objects.len())
+            .field("version", &self.view.version)
+            .finish()
+    }
+}
+
+/// The maps behind a [`Snapshot`]. Cloning shares them; changing a clone copies
+/// only the way to what changes.
+pub(super) struct View<K> {
+    pub(super) kind: Arc<Kind>,
+    pub(super) objects: OrdMap<ObjectKey, Arc<K>>,
+    indexes: Vec<Arc<dyn Entries<K>>>,
+    pub(super) version: u64,
+}
+
+impl<K> Clone for View<K> {
+    fn clone(&self) -> Self {
+        View {
+            kind: self.kind.clone(),
+            objects: self.objects.clone(),
+            indexes: self.indexes.clone(),
+            version: self.version,
+        }
+    }
+}
+
+impl<K: Object> View<K> {
+    pub(super) fn empty(kind: Arc<Kind>) -> Self {
+        View {
+            kind,
+            objects: OrdMap::new(),
+            indexes: Vec::new(),
+            version: 0,
+        }
+    }
+
+    /// Puts an object, or nothing, under a key, and keeps the indexes true.
+    pub(super) fn set(&mut self, key: &ObjectKey, object: Option<Arc<K>>) {
+        let old = match &object {
+            Some(object) => self.objects.insert(key.clone(), object.clone()),
+            None => self.objects.remove(key),
+        };
+        for slot in &mut self.indexes {
+            let (old, new) = (old.as_deref(), object.as_deref());
+            if slot.differ(key, old, new) {
+                entries_mut(slot).change(key, old, new);
+            }
+        }
+    }
+
+    /// Adds an index over what is there; one that is there already is left as it is.
+    pub(super) fn add_index<V: IndexValue>(&mut self, index: &'static Index<K, V>) {
+        if self.entries(index).is_some() {
+            return;
+        }
+        let mut entries = Sorted::new(index);
+        for (key, object) in &self.objects {
+            entries.change(key, None, Some(object));
+        }
+        self.indexes.push(Arc::new(entries));
+    }
+
+    pub(super) fn entries<V: IndexValue>(
+        &self,
+        index: &'static Index<K, V>,
+    ) -> Option<&Sorted<K, V>> {
+        let mut indexes = self.indexes.iter();
+        indexes.find_map(|entries| {
+            let entries = entries.as_any().downcast_ref::<Sorted<K, V>>()?;
+            entries.is(index).then_some(entries)
+        })
+    }
+
+    pub(super) fn index_names(&self) -> Vec<&'static str> {
+        self.indexes.iter().map(|entries| entries.name()).collect()
+    }
+}
+
+/// The entries to write to: a copy, if a snapshot still shows them.
+fn entries_mut<K>(slot: &mut Arc<dyn Entries<K>>) -> &mut dyn Entries<K> {
+    if Arc::get_mut(slot).is_none() {
+        *slot = slot.duplicate();
+    }
+    Arc::get_mut(slot).expect("a fresh copy has one owner")
+}

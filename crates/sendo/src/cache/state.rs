@@ -1,0 +1,146 @@
+//! How the watches are doing, for readiness, logs and errors.
+
+use std::fmt;
+
+use sendo_world::Timestamp;
+
+use super::selection::Selection;
+use crate::client;
+use crate::object::{Kind, ObjectKey};
+
+/// How the watch of a kind is doing.
+///
+/// Written out, it is a sentence that says what is wrong and since when.
+#[derive(Clone, Debug)]
+pub struct WatchState {
+    /// The kind.
+    pub kind: Kind,
+    /// The part of it that is watched.
+    pub selection: Selection,
+    /// Whether all that was there has been listed once. Stays true.
+    pub synced: bool,
+    /// How many objects the cache shows.
+    pub objects: usize,
+    /// What fails now, if anything does; one for each namespace watched on its own.
+    pub failures: Vec<WatchFailure>,
+    /// The objects that could not be decoded and are left out.
+    pub unreadable: Vec<Unreadable>,
+    /// How often everything was listed, the first time included.
+    pub lists: u64,
+    /// How many changes the watch has shown.
+    pub changes: u64,
+}
+
+impl WatchState {
+    /// Whether the initial list has been delivered and nothing fails now.
+    pub fn is_healthy(&self) -> bool {
+        self.synced && self.failures.is_empty()
+    }
+}
+
+impl fmt::Display for WatchState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(failure) = self.failures.first() {
+            return write!(f, "{failure}");
+        }
+        match self.synced {
+            true => write!(f, "{}: watching {} objects", self.kind, self.objects),
+            false => write!(f, "{}: waiting for the first list", self.kind),
+        }
+    }
+}
+
+/// A list or watch that does not succeed, and goes on being tried.
+#[derive(Clone, Debug)]
+pub struct WatchFailure {
+    /// The kind.
+    pub kind: Kind,
+    /// The namespace, if it is watched on its own.
+    pub namespace: Option<String>,
+    /// What was asked for: the verb that a role must allow.
+    pub verb: Verb,
+    /// Why it failed last.
+    pub cause: WatchError,
+    /// Since when nothing has succeeded.
+    pub since: Timestamp,
+    /// How often it was tried since then.
+    pub attempts: u32,
+}
+
+impl fmt::Display for WatchFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}", self.verb, self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " in namespace {namespace}")?;
+        }
+        write!(f, ": {} (since {}", self.cause, self.since)?;
+        match self.attempts {
+            0 | 1 => f.write_str(")"),
+            attempts => write!(f, ", {attempts} attempts)"),
+        }
+    }
+}
+
+/// What an informer asks of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// All objects at once.
+    List,
+    /// The changes as they happen.
+    Watch,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verb::List => "list",
+            Verb::Watch => "watch",
+        })
+    }
+}
+
+/// Why a list or a watch failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// The API server has no such resource.
+    #[error(
+        "the API server does not serve this resource: is its CustomResourceDefinition installed?"
+    )]
+    NotServed,
+    /// The API server refuses; its words say who may not do what.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The API server no longer knows the version to go on from; everything is listed again.
+    #[error("the version to go on from is too old: {0}")]
+    Expired(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<client::Error> for WatchError {
+    fn from(error: client::Error) -> Self {
+        let message = error.to_string();
+        match error.code() {
+            403 => WatchError::Forbidden(message),
+            404 => WatchError::NotServed,
+            410 => WatchError::Expired(message),
+            _ => WatchError::Other(message),
+        }
+    }
+}
+
+/// An object that could not be decoded. What it contains is not told: it may be secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its key.
+    pub key: ObjectKey,
+    /// What is wrong with it.
+    pub cause: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.cause)
+    }
+}

@@ -1,0 +1,292 @@
+//! What an informer knows of its kind: what the watch has shown, the program's
+//! own writes on top, and how far the watch has come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::overlay::{Overlay, Write};
+use super::selection::Selection;
+use super::snapshot::View;
+use crate::Event;
+use crate::object::{Kind, Object, ObjectExt, ObjectKey, Uid};
+
+/// What one watch covers: a namespace, or all there is.
+pub(super) type Scope = Option<String>;
+
+/// A change and the object it is about.
+pub(super) type Change<K> = (ObjectKey, Event<K>);
+
+/// The state of an informer. Pure: no clock, no locks, no IO.
+///
+/// Events tell of what the watch shows and nothing else; readers see the
+/// program's own writes as well.
+pub(super) struct Store<K> {
+    selection: Arc<Selection>,
+    /// What readers see: what the watch has shown, with the overlay in place.
+    view: View<K>,
+    overlay: Overlay<K>,
+    scopes: BTreeMap<Scope, Progress>,
+}
+
+/// How far one watch has come.
+#[derive(Default)]
+struct Progress {
+    version: u64,
+    listed: bool,
+    /// Writes to look at again once the watch has come to their version.
+    waiting: BTreeSet<(u64, ObjectKey)>,
+}
+
+/// A complete list of a scope.
+pub(super) struct Listed<K> {
+    pub(super) version: u64,
+    pub(super) objects: Vec<Arc<K>>,
+    /// Objects that are there but could not be decoded: the last known state stays.
+    pub(super) unreadable: BTreeSet<ObjectKey>,
+}
+
+impl<K: Object> Store<K> {
+    pub(super) fn new(kind: Arc<Kind>, selection: Arc<Selection>) -> Self {
+        let scopes = selection.scopes().into_iter();
+        Store {
+            view: View::empty(kind),
+            overlay: Overlay::new(),
+            scopes: scopes.map(|scope| (scope, Progress::default())).collect(),
+            selection,
+        }
+    }
+
+    pub(super) fn view(&self) -> &View<K> {
+        &self.view
+    }
+
+    pub(super) fn view_mut(&mut self) -> &mut View<K> {
+        &mut self.view
+    }
+
+    /// What the watch has shown last under a key.
+    pub(super) fn observed(&self, key: &ObjectKey) -> Option<&Arc<K>> {
+        match self.overlay.get(key) {
+            Some(pending) => pending.beneath.as_ref(),
+            None => self.view.objects.get(key),
+        }
+    }
+
+    /// All that the watch has shown.
+    pub(super) fn all_observed(&self) -> BTreeMap<ObjectKey, Arc<K>> {
+        let mut all: BTreeMap<_, _> = self
+            .view
+            .objects
+            .iter()
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, pending) in self.overlay.iter() {
+            match &pending.beneath {
+                Some(object) => all.insert(key.clone(), object.clone()),
+                None => all.remove(key),
+            };
+        }
+        all
+    }
+
+    /// Takes in a complete list: what is not in it is gone.
+    pub(super) fn replace(&mut self, scope: &Scope, list: Listed<K>) -> Vec<Change<K>> {
+        let mut before = self.all_observed();
+        before.retain(|key, _| self.scope_of(key).as_ref() == Some(scope));
+        let progress = self.scopes.entry(scope.clone()).or_default();
+        let initial = !std::mem::replace(&mut progress.listed, true);
+        if list.version < progress.version {
+            // The API has been restored from an older state. Nothing written since is there.
+            self.forget_writes(scope);
+        }
+        let mut changes = Vec::new();
+        for object in list.objects {
+            let key = ObjectKey::of(&*object);
+            before.remove(&key);
+            self.put(key, object, initial, &mut changes);
+        }
+        for (key, object) in before {
+            if !list.unreadable.contains(&key) {
+                self.set_observed(&key, None);
+                let event = Event::Deleted {
+                    object,
+                    final_state: false,
+                };
+                changes.push((key, event));
+            }
+        }
+        if let Some(progress) = self.scopes.get_mut(scope) {
+            progress.version = progress.version.min(list.version);
+        }
+        self.progress(scope, list.version);
+        changes
+    }
+
+    /// Takes in an object as the watch shows it.
+    pub(super) fn apply(&mut self, scope: &Scope, object: Arc<K>) -> Vec<Change<K>> {
+        let mut changes = Vec::new();
+        let (key, version) = (ObjectKey::of(&*object), object.version());
+        let is_older = |known: &Arc<K>| version != 0 && version < known.version();
+        if !self.observed(&key).is_some_and(is_older) {
+            self.put(key, object, false, &mut changes);
+        }
+        self.progress(scope, version);
+        changes
+    }
+
+    /// Takes in a deletion. `last` is the very last state, if it came with it.
+    pub(super) fn delete(
+        &mut self,
+        scope: &Scope,
+        key: ObjectKey,
+        last: Option<Arc<K>>,
+        version: u64,
+    ) -> Option<Change<K>> {
+        let known = self.observed(&key).cloned();
+        self.set_observed(&key, None);
+        self.progress(scope, version);
+        let final_state = last.is_some();
+        let object = known.map(|known| last.unwrap_or(known))?;
+        let event = Event::Deleted {
+            object,
+            final_state,
+        };
+        Some((key, event))
+    }
+
+    /// Notes that the watch has shown everything up to `version`.
+    pub(super) fn progress(&mut self, scope: &Scope, version: u64) {
+        let Some(progress) = self.scopes.get_mut(scope) else {
+            return;
+        };
+        progress.version = progress.version.max(version);
+        let reached = progress.version;
+        let later = progress
+            .waiting
+            .split_off(&(reached + 1, ObjectKey::cluster("")));
+        for (_, key) in std::mem::replace(&mut progress.waiting, later) {
+            self.settle(&key, reached);
+        }
+        let versions = self.scopes.values().map(|progress| progress.version);
+        self.view.version = versions.min().unwrap_or_default();
+    }
+
+    /// Shows an object as this program has just written it.
+    pub(super) fn wrote(&mut self, object: Arc<K>) {
+        let (key, version) = (ObjectKey::of(&*object), object.version());
+        if self.knows(&key, version) {
+            return;
+        }
+        // Outside of the selection it is hidden: the watch may still come to a
+        // state before, in which it was inside.
+        let selected = self.selection.matches(&*object);
+        let write = Write::Put {
+            version,
+            uid: object.uid(),
+            shown: selected.then_some(object),
+        };
+        self.lay(key, write);
+    }
+
+    /// Hides the object with this uid, which this program has just deleted and
+    /// which was there at `since`.
+    pub(super) fn deleted(&mut self, key: ObjectKey, uid: Uid, since: u64) {
+        let observed = self.observed(&key).filter(|object| object.uid() == uid);
+        let versions = [
+            observed.map(|object| object.version()),
+            self.overlay.version_of(&key, &uid),
+        ];
+        let since = versions.into_iter().flatten().fold(since, u64::max);
+        if observed.is_none() && self.knows(&key, since) {
+            return;
+        }
+        self.lay(key, Write::Gone { uid, since });
+    }
+
+    /// Whether the watch of this key has come to a version. True too for keys
+    /// outside of the selection, of which there is nothing to know.
+    fn knows(&self, key: &ObjectKey, version: u64) -> bool {
+        let scope = self.scope_of(key);
+        let progress = scope.and_then(|scope| self.scopes.get(&scope));
+        progress.is_none_or(|progress| progress.version >= version)
+    }
+
+    fn scope_of(&self, key: &ObjectKey) -> Option<Scope> {
+        let own = key.namespace().map(str::to_owned);
+        [None, own]
+            .into_iter()
+            .find(|scope| self.scopes.contains_key(scope))
+    }
+
+    fn lay(&mut self, key: ObjectKey, write: Write<K>) {
+        let (shown, version) = (write.shown(), write.version());
+        let beneath = self.observed(&key).cloned();
+        if !self.overlay.lay(&key, beneath, write) {
+            return;
+        }
+        self.view.set(&key, shown);
+        let scope = self.scope_of(&key);
+        if let Some(progress) = scope.and_then(|scope| self.scopes.get_mut(&scope)) {
+            progress.waiting.insert((version, key));
+        }
+    }
+
+    fn forget_writes(&mut self, scope: &Scope) {
+        let keys: Vec<_> = self.overlay.iter().map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            if self.scope_of(&key).as_ref() == Some(scope)
+                && let Some(pending) = self.overlay.remove(&key)
+            {
+                self.view.set(&key, pending.beneath);
+            }
+        }
+    }
+
+    fn settle(&mut self, key: &ObjectKey, version: u64) {
+        if let Some(settled) = self.overlay.settle(key, version) {
+            self.view.set(key, settled.beneath);
+        }
+    }
+
+    fn set_observed(&mut self, key: &ObjectKey, object: Option<Arc<K>>) {
+        match self.overlay.get_mut(key) {
+            None => self.view.set(key, object),
+            Some(pending) => {
+                pending.beneath = object;
+                // A deletion may have waited for just this.
+                let scope = self.scope_of(key);
+                let progress = scope.and_then(|scope| self.scopes.get(&scope));
+                let version = progress.map_or(0, |progress| progress.version);
+                self.settle(key, version);
+            }
+        }
+    }
+
+    fn put(&mut self, key: ObjectKey, object: Arc<K>, initial: bool, changes: &mut Vec<Change<K>>) {
+        let created = |object: &Arc<K>| Event::Created {
+            object: object.clone(),
+            initial,
+        };
+        match self.observed(&key).cloned() {
+            None => changes.push((key.clone(), created(&object))),
+            Some(old) if old.meta().uid != object.meta().uid => {
+                // Its deletion went by in a gap.
+                let deleted = Event::Deleted {
+                    object: old,
+                    final_state: false,
+                };
+                changes.push((key.clone(), deleted));
+                changes.push((key.clone(), created(&object)));
+            }
+            Some(old) if old.meta().resource_version == object.meta().resource_version => return,
+            Some(old) => {
+                let new = object.clone();
+                changes.push((key.clone(), Event::Updated { old, new }));
+            }
+        }
+        self.set_observed(&key, Some(object));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Read, change, write, and again if somebody else was faster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+
+use super::error::Error;
+use super::kind::KindClient;
+use super::patch::to_json;
+use super::target::Target;
+use crate::object::{Object, ObjectExt, ObjectKey};
+
+/// How often a change is tried before a conflict is given back.
+const ATTEMPTS: u32 = 5;
+
+/// How long to wait before the second attempt; each one more waits twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+
+/// What came of a change that may have been none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<K> {
+    /// The object was not there and was created.
+    Created(K),
+    /// The object was changed.
+    Updated(K),
+    /// The object was as it should be; nothing was written.
+    Unchanged(K),
+}
+
+impl<K> Outcome<K> {
+    /// The object as it is now.
+    pub fn into_object(self) -> K {
+        match self {
+            Outcome::Created(object) | Outcome::Updated(object) | Outcome::Unchanged(object) => {
+                object
+            }
+        }
+    }
+}
+
+impl<K: Object> KindClient<K> {
+    /// Changes an object: reads its newest state, lets `change` change it, and
+    /// writes it if it is different then. If somebody else has changed it
+    /// meanwhile, all of that is done again, up to five times.
+    ///
+    /// Fails with [`Error::is_not_found`] if the object is not there or, given
+    /// the object rather than its key, if another has taken its name.
+    pub async fn modify(
+        &self,
+        target: &impl Target<K>,
+        mut change: impl FnMut(&mut K),
+    ) -> Result<K, Error> {
+        let (key, uid) = (target.target_key(), target.target_uid());
+        let is_meant = |object: &Arc<K>| uid.as_ref().is_none_or(|uid| object.uid() == *uid);
+        let read = async |attempt| {
+            let found = self.read(&key, attempt).await?.filter(is_meant);
+            found.ok_or_else(|| self.not_found(&key))
+        };
+        let mut attempt = 1;
+        loop {
+            let known = read(attempt).await?;
+            match self.write_change(&known, &mut change).await {
+                Ok(outcome) => return Ok(outcome.into_object()),
+                Err(error) => self.wait_after(error, &mut attempt).await?,
+            }
+        }
+    }
+
+    /// Makes an object as `change` makes it: creates it from `template` if it is
+    /// not there, else writes what `change` makes of its newest state, if that
+    /// is different. Conflicts are tried again as by [`KindClient::modify`].
+    pub async fn create_or_update(
+        &self,
+        template: K,
+        mut change: impl FnMut(&mut K),
+    ) -> Result<Outcome<K>, Error> {
+        let key = ObjectKey::of(&template);
+        let mut attempt = 1;
+        loop {
+            let written = match self.read(&key, attempt).await? {
+                Some(known) => self.write_change(&known, &mut change).await,
+                None => {
+                    let mut object = template.clone();
+                    change(&mut object);
+                    self.create(&object).await.map(Outcome::Created)
+                }
+            };
+            match written {
+                Ok(outcome) => return Ok(outcome),
+                Err(error) => self.wait_after(error, &mut attempt).await?,
+            }
+        }
+    }
+
+    /// The cache may be what the conflict came from: it is asked the first time only.
+    async fn read(&self, key: &ObjectKey, attempt: u32) -> Result<Option<Arc<K>>, Error> {
+        match attempt {
+            1 => self.newest(key).await,
+            _ => Ok(self.live_get(key).await?.map(Arc::new)),
+        }
+    }
+
+    async fn write_change(
+        &self,
+        known: &K,
+        change: &mut impl FnMut(&mut K),
+    ) -> Result<Outcome<K>, Error> {
+        let mut changed = known.clone();
+        change(&mut changed);
+        if to_json(&changed)? == to_json(known)? {
+            return Ok(Outcome::Unchanged(changed));
+        }
+        Ok(Outcome::Updated(self.update(&changed).await?))
+    }
+
+    /// Waits before the next attempt, or gives the error back if there is none.
+    async fn wait_after(&self, error: Error, attempt: &mut u32) -> Result<(), Error> {
+        let was_overtaken = error.is_conflict() || error.is_already_exists();
+        if !was_overtaken || *attempt == ATTEMPTS {
+            return Err(error);
+        }
+        let world = self.client().world();
+        let wait = FIRST_WAIT * (1 << (*attempt - 1));
+        let chance = 1.0 + world.random().fraction();
+        world.clock().sleep(wait.mul_f64(chance)).await;
+        *attempt += 1;
+        Ok(())
+    }
+
+    fn not_found(&self, key: &ObjectKey) -> Error {
+        let kind = self.kind();
+        let resource = match kind.group.as_str() {
+            "" => kind.plural.clone(),
+            group => format!("{}.{group}", kind.plural),
+        };
+        let message = format!("{resource} \"{}\" not found", key.name());
+        let mut status = Status::failure(&message, "NotFound").with_code(404);
+        status.details = Some(StatusDetails {
+            name: key.name().to_owned(),
+            group: kind.group.clone(),
+            kind: kind.plural.clone(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds: 0,
+        });
+        Error::Api(Box::new(status))
+    }
+}

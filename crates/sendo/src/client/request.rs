@@ -1,0 +1,279 @@
+//! Requests as values, and the one way they take to the API server.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use http::{Method, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::core::Status;
+use sendo_world::Clock;
+
+use super::error::{Error, without_values};
+use crate::cache::Selection;
+
+const JSON: &str = "application/json";
+
+/// One request, not yet sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    method: Method,
+    path: String,
+    query: String,
+    accept: &'static str,
+    content_type: &'static str,
+    body: Bytes,
+}
+
+impl Request {
+    pub(crate) fn new(method: Method, path: String) -> Self {
+        Request {
+            method,
+            path,
+            query: String::new(),
+            accept: JSON,
+            content_type: JSON,
+            body: Bytes::new(),
+        }
+    }
+
+    pub(crate) fn get(path: String) -> Self {
+        Request::new(Method::GET, path)
+    }
+
+    pub(crate) fn query(mut self, name: &str, value: &str) -> Self {
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        self.query.push(separator);
+        self.query.push_str(name);
+        self.query.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                self.query.push(char::from(byte));
+            } else {
+                write!(self.query, "%{byte:02X}").expect("a string takes all that is written");
+            }
+        }
+        self
+    }
+
+    pub(crate) fn query_if(self, wanted: bool, name: &str, value: &str) -> Self {
+        if wanted {
+            self.query(name, value)
+        } else {
+            self
+        }
+    }
+
+    /// Only the selected objects of a list, a watch or a deletion of many.
+    pub(crate) fn selecting(self, selection: &Selection) -> Self {
+        let labels = selection.labels.to_string();
+        let fields = selection.sent_fields().to_string();
+        self.query_if(!labels.is_empty(), "labelSelector", &labels)
+            .query_if(!fields.is_empty(), "fieldSelector", &fields)
+    }
+
+    pub(crate) fn accept(mut self, accept: &'static str) -> Self {
+        self.accept = accept;
+        self
+    }
+
+    pub(crate) fn json<T: serde::Serialize>(mut self, body: &T) -> Result<Self, Error> {
+        match serde_json::to_vec(body) {
+            Ok(bytes) => self.body = bytes.into(),
+            Err(cause) => return Err(self.codec_error(&cause)),
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn content_type(mut self, content_type: &'static str) -> Self {
+        self.content_type = content_type;
+        self
+    }
+
+    fn is_write(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    pub(crate) fn codec_error(&self, cause: &serde_json::Error) -> Error {
+        let (request, cause) = (self.to_string(), without_values(cause));
+        Error::Codec { request, cause }
+    }
+
+    fn to_http(&self, user_agent: &HeaderValue) -> Result<http::Request<Body>, http::Error> {
+        let mut request = http::Request::builder()
+            .method(self.method.clone())
+            .uri(format!("{}{}", self.path, self.query))
+            .header(USER_AGENT, user_agent)
+            .header(ACCEPT, self.accept)
+            // A compressed watch would be held back until a block is full.
+            .header(ACCEPT_ENCODING, "identity");
+        if !self.body.is_empty() {
+            request = request.header(CONTENT_TYPE, self.content_type);
+        }
+        request.body(Body::from(self.body.clone()))
+    }
+}
+
+/// Method and path.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+/// Decides whether this program may write now; see [`Client::with_gate`](super::Client::with_gate).
+pub trait Gate: Send + Sync {
+    /// How long from now writes are allowed, `None` if they are not. A write
+    /// that would take longer is cut off.
+    fn open_for(&self) -> Option<Duration>;
+}
+
+/// The way to the API server: headers, time-outs, errors.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    client: kube::Client,
+    clock: Clock,
+    user_agent: HeaderValue,
+    timeout: Duration,
+    gate: Option<Arc<dyn Gate>>,
+}
+
+impl Transport {
+    /// Names that cannot stand in a header are left out of it.
+    pub(crate) fn new(client: kube::Client, clock: Clock, name: &str, timeout: Duration) -> Self {
+        Transport {
+            client,
+            clock,
+            user_agent: HeaderValue::from_str(name)
+                .unwrap_or_else(|_| HeaderValue::from_static("sendo")),
+            timeout,
+            gate: None,
+        }
+    }
+
+    pub(crate) fn with_gate(mut self, gate: Arc<dyn Gate>) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// The whole answer.
+    pub(crate) async fn send(&self, request: &Request) -> Result<Bytes, Error> {
+        let limit = self.limit_of(request)?;
+        self.within(limit, request, async {
+            let body = self.answer(request).await?.into_body();
+            collect(request, body).await
+        })
+        .await
+    }
+
+    /// An answer that goes on: the time-out covers its beginning only.
+    pub(crate) async fn open(&self, request: &Request) -> Result<Body, Error> {
+        let answer = self.within(self.timeout, request, self.answer(request));
+        Ok(answer.await?.into_body())
+    }
+
+    fn limit_of(&self, request: &Request) -> Result<Duration, Error> {
+        let Some(gate) = self.gate.as_ref().filter(|_| request.is_write()) else {
+            return Ok(self.timeout);
+        };
+        match gate.open_for() {
+            Some(left) => Ok(left.min(self.timeout)),
+            None => Err(Error::Refused(format!(
+                "{request}: this process is not the leader any more, and only the leader may write"
+            ))),
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        request: &Request,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        match self.clock.timeout(limit, work).await {
+            Some(outcome) => outcome,
+            None => Err(Error::Transport {
+                request: request.to_string(),
+                cause: format!("no answer within {limit:?}").into(),
+            }),
+        }
+    }
+
+    async fn answer(&self, request: &Request) -> Result<Response<Body>, Error> {
+        let message = request.to_http(&self.user_agent);
+        let message = message.map_err(|cause| no_answer(request, cause))?;
+        let sent = self.client.send(message).await;
+        let answer = sent.map_err(|cause| no_answer(request, cause))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let code = answer.status().as_u16();
+        let body = collect(request, answer.into_body()).await?;
+        Err(Error::Api(Box::new(read_status(code, &body))))
+    }
+}
+
+async fn collect(request: &Request, body: Body) -> Result<Bytes, Error> {
+    let collected = body.collect().await;
+    let collected = collected.map_err(|cause| no_answer(request, cause))?;
+    Ok(collected.to_bytes())
+}
+
+fn no_answer(
+    request: &Request,
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    Error::Transport {
+        request: request.to_string(),
+        cause: cause.into(),
+    }
+}
+
+/// The Status an answer carries, or one made from plain text: proxies answer
+/// with it, and so does the API server where it serves nothing.
+fn read_status(code: u16, body: &[u8]) -> Status {
+    let parsed = serde_json::from_slice::<Status>(body).ok();
+    let status = parsed.filter(|status| status.code != 0 || !status.message.is_empty());
+    let mut status = status.unwrap_or_else(|| Status {
+        message: String::from_utf8_lossy(body).trim().to_owned(),
+        ..Status::default()
+    });
+    if status.message.is_empty() {
+        status.message = format!("the API server answered with status {code}");
+    }
+    status.code = code;
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_values_are_escaped() {
+        let request = Request::get("/api/v1/pods".to_owned())
+            .query("labelSelector", "app in (a,b)")
+            .query_if(false, "limit", "500")
+            .query("continue", "x/y+z=");
+        assert_eq!(
+            request.query,
+            "?labelSelector=app%20in%20%28a%2Cb%29&continue=x%2Fy%2Bz%3D"
+        );
+        assert_eq!(request.to_string(), "GET /api/v1/pods");
+    }
+
+    #[test]
+    fn an_answer_in_plain_text_is_an_error_with_its_words() {
+        let status = read_status(404, b"404 page not found\n");
+        assert_eq!((status.code, &*status.message), (404, "404 page not found"));
+        assert!(Error::Api(Box::new(status)).is_not_served());
+        assert_eq!(
+            read_status(502, b"").message,
+            "the API server answered with status 502"
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! Status of objects, written only if it changes.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::error::Error;
+use super::kind::KindClient;
+use super::patch::{Patch, merge_patch, to_json};
+use crate::object::{Object, ObjectExt, ObjectKey};
+
+/// A kind with a status. Implemented for what `#[derive(CustomResource)]` gives
+/// a status, and for the built-in kinds that have one.
+///
+/// `M` only tells these two apart, and is always inferred.
+pub trait WithStatus<M>: Object {
+    /// The status.
+    type Status: Serialize + Default + Clone;
+
+    /// The status, if it has been set.
+    fn status(&self) -> Option<&Self::Status>;
+}
+
+/// Marks kinds that derive their status; see [`WithStatus`].
+#[derive(Debug)]
+pub enum Derived {}
+
+/// Marks kinds of `k8s-openapi`; see [`WithStatus`].
+#[derive(Debug)]
+pub enum BuiltIn {}
+
+impl<K> WithStatus<Derived> for K
+where
+    K: Object + kube::core::object::HasStatus,
+    K::Status: Serialize + Default + Clone,
+{
+    type Status = K::Status;
+
+    fn status(&self) -> Option<&Self::Status> {
+        kube::core::object::HasStatus::status(self)
+    }
+}
+
+macro_rules! built_in_status {
+    ($($path:ident::$version:ident::{$($kind:ident: $status:ident),+ $(,)?};)+) => {$($(
+        impl WithStatus<BuiltIn> for k8s_openapi::api::$path::$version::$kind {
+            type Status = k8s_openapi::api::$path::$version::$status;
+
+            fn status(&self) -> Option<&Self::Status> {
+                self.status.as_ref()
+            }
+        }
+    )+)+};
+}
+
+built_in_status! {
+    apps::v1::{
+        DaemonSet: DaemonSetStatus,
+        Deployment: DeploymentStatus,
+        ReplicaSet: ReplicaSetStatus,
+        StatefulSet: StatefulSetStatus,
+    };
+    autoscaling::v2::{HorizontalPodAutoscaler: HorizontalPodAutoscalerStatus};
+    batch::v1::{CronJob: CronJobStatus, Job: JobStatus};
+    certificates::v1::{CertificateSigningRequest: CertificateSigningRequestStatus};
+    core::v1::{
+        Namespace: NamespaceStatus,
+        Node: NodeStatus,
+        PersistentVolume: PersistentVolumeStatus,
+        PersistentVolumeClaim: PersistentVolumeClaimStatus,
+        Pod: PodStatus,
+        ReplicationController: ReplicationControllerStatus,
+        ResourceQuota: ResourceQuotaStatus,
+        Service: ServiceStatus,
+    };
+    networking::v1::{Ingress: IngressStatus};
+    policy::v1::{PodDisruptionBudget: PodDisruptionBudgetStatus};
+}
+
+impl<K: Object> KindClient<K> {
+    /// Changes the status of an object: `change` is given the newest status this
+    /// program knows, and what it changes is sent as a merge patch. Nothing is
+    /// sent if that is nothing; the answer says whether something was.
+    ///
+    /// Fields that `change` leaves alone keep what anybody else has written.
+    /// It fails if another object has taken the object's name.
+    pub async fn status<M>(
+        &self,
+        object: &K,
+        change: impl FnOnce(&mut K::Status),
+    ) -> Result<bool, Error>
+    where
+        K: WithStatus<M>,
+    {
+        // What this program has written since `object` was read is in the cache.
+        let cached = self.cached(&ObjectKey::of(object));
+        let cached = cached.filter(|cached| cached.uid() == object.uid());
+        let newest = match &cached {
+            Some(cached) if cached.version() > object.version() => cached,
+            _ => object,
+        };
+        let mut status = newest.status().cloned().unwrap_or_default();
+        let before = match newest.status() {
+            Some(status) => to_json(status)?,
+            None => json!({}),
+        };
+        change(&mut status);
+        let Some(difference) = merge_patch(&before, &to_json(&status)?) else {
+            return Ok(false);
+        };
+        let patch = Patch::Merge(json!({ "status": difference }));
+        self.patch_status(object, patch).await?;
+        Ok(true)
+    }
+}
