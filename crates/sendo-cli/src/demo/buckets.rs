@@ -20,7 +20,9 @@ use super::step::Story;
 const KEY: &str = "default/photos";
 
 pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
-    story.screen.title("A StorageBucket whose health is watched");
+    story
+        .screen
+        .title("A StorageBucket whose health is watched");
     let credentials = Credentials::new("demo-access-key", "demo-secret-key");
     let store = LocalStore::on_loopback(&story.world, &credentials, 0)
         .context("cannot start an object store on a free port of this machine")?;
@@ -68,9 +70,11 @@ async fn tell_of(story: &Story<'_>, store: &LocalStore, credentials: &Credential
     }))?;
     story.client.create(&bucket).await?;
     story
-        .step("bucket-healthy", "A StorageBucket `photos` was created: a check found it healthy.", || {
-            health(story, true)
-        })
+        .step(
+            "bucket-healthy",
+            "A StorageBucket `photos` was created: a check found it healthy.",
+            || health(story, true),
+        )
         .await?;
 
     if !story.sabotages("bucket-unhealthy") {
@@ -88,7 +92,9 @@ async fn tell_of(story: &Story<'_>, store: &LocalStore, credentials: &Credential
         store.start()?;
     }
     story
-        .step("bucket-recovers", "It was started again: healthy.", || health(story, true))
+        .step("bucket-recovers", "It was started again: healthy.", || {
+            health(story, true)
+        })
         .await
 }
 
@@ -96,10 +102,19 @@ async fn until_served(story: &Story<'_>) -> Result<()> {
     let name = StorageBucket::crd_name();
     let served = async {
         loop {
-            let found = story.client.live().get::<CustomResourceDefinition>(name).await?;
+            let found = story
+                .client
+                .live()
+                .get::<CustomResourceDefinition>(name)
+                .await?;
             let status = found.and_then(|definition| definition.status);
-            let conditions = status.and_then(|status| status.conditions).unwrap_or_default();
-            if conditions.iter().any(|c| c.type_ == "Established" && c.status == "True") {
+            let conditions = status
+                .and_then(|status| status.conditions)
+                .unwrap_or_default();
+            if conditions
+                .iter()
+                .any(|c| c.type_ == "Established" && c.status == "True")
+            {
                 return Ok::<_, anyhow::Error>(());
             }
             story.world.clock().sleep(Duration::from_millis(10)).await;
@@ -113,22 +128,42 @@ async fn until_served(story: &Story<'_>) -> Result<()> {
 /// The bucket's status and its last event, if it is as healthy as it should be.
 async fn health(story: &Story<'_>, healthy: bool) -> Result<String, String> {
     let fault = |error: sendo::client::Error| error.to_string();
-    let bucket = story.client.live().get::<StorageBucket>(KEY).await.map_err(fault)?;
+    let bucket = story
+        .client
+        .live()
+        .get::<StorageBucket>(KEY)
+        .await
+        .map_err(fault)?;
     let bucket = bucket.ok_or("it is gone")?;
     let status = bucket.status.clone().unwrap_or_default();
-    let message = status.message.clone().unwrap_or_else(|| "not checked yet".to_owned());
+    let message = status
+        .message
+        .clone()
+        .unwrap_or_else(|| "not checked yet".to_owned());
     if status.healthy != Some(healthy) {
         return Err(format!("healthy: {:?}: {message}", status.healthy));
     }
     let latency = status.latency_ms.map(|ms| format!(", answered in {ms} ms"));
-    let mut saw = format!("healthy: {healthy}{}: {message}", latency.unwrap_or_default());
-    let events = story.client.live().list::<Event>(&Selection::in_namespace("default")).await;
+    let mut saw = format!(
+        "healthy: {healthy}{}: {message}",
+        latency.unwrap_or_default()
+    );
+    let events = story
+        .client
+        .live()
+        .list::<Event>(&Selection::in_namespace("default"))
+        .await;
     let mut events = events.map_err(fault)?;
     events.retain(|event| event.involved_object.uid.as_deref() == Some(bucket.uid().as_str()));
     events.sort_by_key(ObjectExt::version);
     if let Some(event) = events.last() {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        saw += &format!("\nevent: {} {}: {}", text(&event.type_), text(&event.reason), text(&event.message));
+        saw += &format!(
+            "\nevent: {} {}: {}",
+            text(&event.type_),
+            text(&event.reason),
+            text(&event.message)
+        );
     }
     Ok(saw)
 }

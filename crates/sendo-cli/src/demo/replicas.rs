@@ -38,7 +38,10 @@ pub(super) async fn tell(story: &Story<'_>) -> Result<()> {
         .await?;
 
     let pods = pods(story).await?;
-    let victim = pods.first().map(|pod| pod.name().to_owned()).unwrap_or_default();
+    let victim = pods
+        .first()
+        .map(|pod| pod.name().to_owned())
+        .unwrap_or_default();
     if !story.sabotages("pod-replaced") {
         for pod in pods.iter().filter(|pod| pod.name() == victim) {
             story.client.delete(pod).await?;
@@ -98,28 +101,40 @@ async fn pods(story: &Story<'_>) -> Result<Vec<Pod>> {
 /// The pods in lines, if there are `count` and all of them run.
 async fn running(story: &Story<'_>, count: usize) -> Result<String, String> {
     let pods = pods(story).await.map_err(|error| error.to_string())?;
-    let run = pods.iter().all(|pod| phase(pod) == "Running" && !pod.is_being_deleted());
+    let run = pods
+        .iter()
+        .all(|pod| phase(pod) == "Running" && !pod.is_being_deleted());
     match pods.len() == count && run {
         true => Ok(lines(&pods)),
-        false => Err(format!("wanted {count} running pods, saw\n{}", lines(&pods))),
+        false => Err(format!(
+            "wanted {count} running pods, saw\n{}",
+            lines(&pods)
+        )),
     }
 }
 
 fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
-    status.and_then(|status| status.phase.as_deref()).unwrap_or("(no phase)")
+    status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("(no phase)")
 }
 
 fn lines(pods: &[Pod]) -> String {
     let line = |pod: &Pod| {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref());
+        let ip = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.pod_ip.as_deref());
         let state = match pod.is_being_deleted() {
             true => "Terminating",
             false => phase(pod),
         };
         let (node, ip) = (node.unwrap_or("(no node)"), ip.unwrap_or(""));
-        format!("{}  {state:<11}  {node}  {ip}", pod.name()).trim_end().to_owned()
+        format!("{}  {state:<11}  {node}  {ip}", pod.name())
+            .trim_end()
+            .to_owned()
     };
     let lines: Vec<_> = pods.iter().map(line).collect();
     lines.join("\n")

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use sendo::World;
 use sendo::cache::{Cache, CacheOptions};
 use sendo::client::{Client, ClientOptions};
-use sendo::World;
 use sendo_cluster::Cluster;
 
 use crate::screen::Screen;
@@ -42,7 +42,10 @@ impl<'a> Story<'a> {
         sabotage: Option<&'a str>,
     ) -> Result<Self> {
         if let Some(step) = sabotage.filter(|step| !STEPS.contains(step)) {
-            bail!("there is no step called `{step}`: choose from {}", STEPS.join(", "));
+            bail!(
+                "there is no step called `{step}`: choose from {}",
+                STEPS.join(", ")
+            );
         }
         let world = world.child("demo");
         let cache = Cache::new(cluster.client(), world.clone(), CacheOptions::default());
