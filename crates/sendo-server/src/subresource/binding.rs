@@ -11,6 +11,7 @@ use crate::decode;
 use crate::kinds::Update;
 use crate::options::{Write, WriteOptions};
 use crate::path::ResourcePath;
+use crate::strategy::Strategy;
 use crate::verbs::update;
 
 /// `POST pods/<name>/binding`.
@@ -51,19 +52,29 @@ fn read(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
     let mut binding = decode::body(call, &GroupVersionKind::new("", "v1", "Binding"), options)?;
     decode::place(call, &mut binding)?;
     let target = Path::new("target");
+    let mut errors = Vec::new();
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();
-    let refused = if !matches!(kind, "" | "Node") {
-        FieldError::not_supported(&target.child("kind"), kind, &["Node", "<empty>"])
-    } else if binding["target"]["name"]
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported(
+            &target.child("kind"),
+            kind,
+            &["Node", "<empty>"],
+        ));
+    }
+    if binding["target"]["name"]
         .as_str()
         .unwrap_or_default()
         .is_empty()
     {
-        FieldError::required(&target.child("name"), "")
-    } else {
+        errors.push(FieldError::required(&target.child("name"), ""));
+    }
+    if errors.is_empty() {
         return Ok(binding);
-    };
-    Err(Status::unclassified(refused.to_string()))
+    }
+    let texts = errors.iter().map(FieldError::to_string);
+    Err(Status::unclassified(sendo_apimachinery::status::aggregate(
+        texts,
+    )))
 }
 
 /// Sets the node of the pod that the path names, once.
@@ -73,12 +84,12 @@ async fn assign(
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     // What a binding sets is decided here, so the pod's own rules are not asked.
-    let strategy = Update {
+    let strategy = Strategy::Other(Update {
         prepare: |_, _, _| {},
         validate: |_, _, _| Vec::new(),
-    };
+    });
     let now = time_text(call.now());
-    update::change(call, &strategy, options, |old| {
+    update::change(call, strategy, options, |old| {
         bound(call, old, binding, &now)
     })
     .await?;
