@@ -4,6 +4,7 @@
 
 pub mod cache;
 pub mod client;
+pub mod election;
 mod error;
 mod event;
 pub mod health;
