@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 mod codegen;
+mod e2e;
 mod golden;
 
 #[derive(Parser)]
@@ -16,6 +17,8 @@ struct Arguments {
 enum Task {
     /// Write the facts about Kubernetes types from its published modules.
     Codegen(codegen::Options),
+    /// Drive a real kubectl against a cluster, step by step.
+    E2e(e2e::Options),
     /// Compare decoded protobuf with the published JSON of the same objects.
     Golden,
 }
@@ -23,6 +26,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Codegen(options) => codegen::run(&options),
+        Task::E2e(options) => e2e::run(&options),
         Task::Golden => golden::run(),
     }
 }

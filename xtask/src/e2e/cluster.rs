@@ -1,0 +1,157 @@
+//! The cluster the steps run on: a `sendo up` of this workspace, or a real one.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use super::session::{INTERVAL, Session, signal};
+
+/// How long `sendo up` may take to be ready, and to stop.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A cluster that answers.
+pub(super) enum Cluster {
+    /// One that was there before, from `SENDO_REAL_KUBECONFIG`.
+    Real(PathBuf),
+    /// One that was started and must be stopped.
+    Embedded(Server),
+}
+
+impl Cluster {
+    /// The file with address and credentials of an administrator.
+    pub(super) fn kubeconfig(&self) -> &Path {
+        match self {
+            Self::Real(kubeconfig) => kubeconfig,
+            Self::Embedded(server) => &server.kubeconfig,
+        }
+    }
+}
+
+/// A `sendo up` in a process of its own. Dropping it kills it.
+pub(super) struct Server {
+    child: Child,
+    kubeconfig: PathBuf,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts `sendo up` on a free port, with its files in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(super) fn start(sendo: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let kubeconfig = folder.join("sendo.kubeconfig");
+        let log = folder.join("sendo.log");
+        let output = File::create(&log)?;
+        let child = Command::new(sendo)
+            .args(["up", "--port", "0", "--kubeconfig"])
+            .arg(&kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("run {}", sendo.display()))?;
+        Ok(Self {
+            child,
+            kubeconfig,
+            log,
+        })
+    }
+
+    /// Waits until the kubeconfig is there and `/readyz` answers `ok`.
+    ///
+    /// # Errors
+    ///
+    /// When the process ends, or is not ready in [`PATIENCE`]; with its log.
+    pub(super) fn wait_until_ready(&mut self, session: &Session) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let mut last = String::from("no kubeconfig");
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("sendo up ended, {status}:\n{}", self.log());
+            }
+            if self.kubeconfig.exists() {
+                let answer = session.run(&["get", "--raw", "/readyz"], "")?;
+                if answer.exit == 0 && answer.printed == "ok" {
+                    return Ok(());
+                }
+                last = answer.printed;
+            }
+            if began.elapsed() > PATIENCE {
+                bail!(
+                    "sendo up is not ready after {PATIENCE:?}: {last}\n{}",
+                    self.log()
+                );
+            }
+            thread::sleep(INTERVAL);
+        }
+    }
+
+    /// Ends it with SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// When it does not exit with 0, or not in [`PATIENCE`]; with its log.
+    pub(super) fn stop(mut self) -> anyhow::Result<()> {
+        signal("TERM", self.child.id())?;
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("still there {PATIENCE:?} after SIGTERM:\n{}", self.log());
+            }
+            thread::sleep(INTERVAL);
+        };
+        if !status.success() {
+            bail!("ended with {status} on SIGTERM:\n{}", self.log());
+        }
+        Ok(())
+    }
+
+    /// What it said so far.
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Builds the `sendo` command and tells where it is.
+///
+/// # Errors
+///
+/// When the build fails.
+pub(super) fn build(release: bool) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "--quiet", "--package=sendo-cli", "--bin=sendo"])
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit());
+    if release {
+        command.arg("--release");
+    }
+    let output = command.output().context("run cargo build")?;
+    if !output.status.success() {
+        bail!("cargo build failed, {}", output.status);
+    }
+    // cargo itself tells where the file is, whatever its target folder.
+    let messages = serde_json::Deserializer::from_slice(&output.stdout);
+    let executables = messages
+        .into_iter::<serde_json::Value>()
+        .filter_map(|message| Some(PathBuf::from(message.ok()?["executable"].as_str()?)));
+    executables.last().context("cargo built no executable")
+}

@@ -1,0 +1,189 @@
+//! kubectl, run as a user of the cluster runs it.
+
+use std::io::{Read, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+/// How long a command may take; a `kubectl wait` gives up before.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How often a condition is looked at again.
+pub(super) const INTERVAL: Duration = Duration::from_millis(50);
+
+/// kubectl with the credentials of one cluster, deaf to the user's own settings.
+pub(super) struct Session {
+    /// The command.
+    pub(super) kubectl: PathBuf,
+    /// The file with address and credentials.
+    pub(super) kubeconfig: PathBuf,
+    /// Where kubectl keeps what it learned of the server. Never shared with
+    /// another cluster: a port is used again, and its cache with it.
+    pub(super) cache: PathBuf,
+}
+
+/// What a command left behind.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Standard output, then standard error.
+    pub(super) printed: String,
+    /// The exit code; -1 if a signal ended it.
+    pub(super) exit: i32,
+}
+
+impl Session {
+    /// Runs kubectl to its end.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started or is not over in [`PATIENCE`]; it is killed then.
+    pub(super) fn run(&self, words: &[impl AsRef<str>], input: &str) -> anyhow::Result<Outcome> {
+        let mut running = self.start(words, input)?;
+        let exit = running.wait(PATIENCE)?;
+        Ok(Outcome {
+            printed: running.printed(),
+            exit,
+        })
+    }
+
+    /// Starts kubectl.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(super) fn start(&self, words: &[impl AsRef<str>], input: &str) -> anyhow::Result<Running> {
+        let mut child = Command::new(&self.kubectl)
+            .args(words.iter().map(AsRef::as_ref))
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("KUBECACHEDIR", &self.cache)
+            .env("KUBERC", "off")
+            .env("TERM", "dumb")
+            .env("TZ", "UTC")
+            .env("LC_ALL", "C")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("run {}", self.kubectl.display()))?;
+        let mut stdin = child.stdin.take().context("a pipe to write to")?;
+        let input = input.to_owned();
+        let output = Collected::of(child.stdout.take());
+        let errors = Collected::of(child.stderr.take());
+        // A command that does not read its input closes the pipe: its own
+        // answer tells why.
+        let feeder = thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        Ok(Running {
+            child,
+            output,
+            errors,
+            feeder: Some(feeder),
+        })
+    }
+}
+
+/// A kubectl that was started. Dropping it kills it.
+pub(super) struct Running {
+    child: Child,
+    output: Collected,
+    errors: Collected,
+    feeder: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// What it printed so far; all of it once it is over.
+    pub(super) fn printed(&self) -> String {
+        let mut text = self.output.text();
+        text.push_str(&self.errors.text());
+        text
+    }
+
+    /// Waits for its end and its last words.
+    ///
+    /// # Errors
+    ///
+    /// When it is not over in that time.
+    pub(super) fn wait(&mut self, patience: Duration) -> anyhow::Result<i32> {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if began.elapsed() > patience {
+                bail!("not over in {patience:?}; it printed:\n{}", self.printed());
+            }
+            thread::sleep(Duration::from_millis(2));
+        };
+        self.output.finish();
+        self.errors.finish();
+        if let Some(feeder) = self.feeder.take() {
+            feeder.join().ok();
+        }
+        Ok(status.code().unwrap_or(-1))
+    }
+
+    /// Stops it as Ctrl-C does.
+    pub(super) fn interrupt(&mut self) -> anyhow::Result<()> {
+        signal("INT", self.child.id())?;
+        self.wait(PATIENCE).map(drop)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Sends a signal to a process.
+pub(super) fn signal(name: &str, process: u32) -> anyhow::Result<()> {
+    // The shell has `kill` built in, where a machine may lack the command.
+    let status = Command::new("sh")
+        .args(["-c", "kill -s \"$0\" \"$1\"", name, &process.to_string()])
+        .status()
+        .context("run sh")?;
+    if !status.success() {
+        bail!("no process {process} to send {name} to");
+    }
+    Ok(())
+}
+
+/// What arrives on a pipe, read as it comes so that the writer never waits.
+struct Collected {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Collected {
+    fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
+        let bytes = Arc::default();
+        let sink = Arc::clone(&bytes);
+        let reader = pipe.map(|mut pipe| {
+            thread::spawn(move || {
+                let mut chunk = [0; 8192];
+                while let Ok(length @ 1..) = pipe.read(&mut chunk) {
+                    lock(&sink).extend_from_slice(&chunk[..length]);
+                }
+            })
+        });
+        Self { bytes, reader }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.bytes)).into_owned()
+    }
+
+    fn finish(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.join().ok();
+        }
+    }
+}
+
+fn lock(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
+}
