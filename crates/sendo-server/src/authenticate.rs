@@ -82,6 +82,8 @@ fn impersonate(real: User, headers: &HeaderMap) -> Result<User, Status> {
     let mut user = User {
         name: name.to_owned(),
         groups: groups.into_iter().map(str::to_owned).collect(),
+        uid: text(IMPERSONATE_UID).to_owned(),
+        extra: extras(headers),
     };
     if let Some((namespace, _)) = service_account(name).filter(|_| user.groups.is_empty()) {
         user.groups = vec![
@@ -98,6 +100,21 @@ fn impersonate(real: User, headers: &HeaderMap) -> Result<User, Status> {
         user.groups.push(group.to_owned());
     }
     Ok(user)
+}
+
+fn extras(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, value) in headers {
+        if let (Some(name), Ok(value)) =
+            (key.as_str().strip_prefix(IMPERSONATE_EXTRA), value.to_str())
+        {
+            extra
+                .entry(name.to_owned())
+                .or_default()
+                .push(value.to_owned());
+        }
+    }
+    extra
 }
 
 fn requested(groups: &[&str], uid: &str, headers: &HeaderMap) -> String {

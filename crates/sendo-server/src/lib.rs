@@ -30,6 +30,7 @@ pub mod printers;
 mod query;
 mod request;
 mod resource;
+mod reviews;
 mod roots;
 mod route;
 mod selection;

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use sendo::events::EventType;
 use sendo::handler::map;
 use sendo::predicate::generation_changed;
 use sendo::{
-    Action, Context, Controller, Manager, ObjectExt, ObjectKey, Reconcile, Result, on_leader,
-    source,
+    Action, Context, Controller, EventType, Manager, ObjectExt, ObjectKey, Reconcile, Result,
+    on_leader, source,
 };
 
 use crate::Options;
