@@ -581,7 +581,10 @@ mod properties {
         ) {
             let kind = kind();
             let schema = kind.schema("example.dev/v1").unwrap();
-            let fields = |object: &Value| super::super::to_set::fields_of(object, schema);
+            let fields = |object: &Value| {
+                let fields = super::super::to_set::fields_of(object, schema);
+                super::super::reconcile::with_named_fields(&fields, schema)
+            };
             let applied = fields(&kind.object(one.clone()));
             let live = kind.created(start, "start");
             let once = kind.apply(&live, one, "one", true).unwrap();
