@@ -6,6 +6,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sendo_apimachinery::{GroupResource, Status};
 
+use crate::query::{self, Plus};
 use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 
 /// Bearer tokens the server knows, and whose they are.
@@ -108,10 +109,8 @@ fn extras(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
         if let (Some(name), Ok(value)) =
             (key.as_str().strip_prefix(IMPERSONATE_EXTRA), value.to_str())
         {
-            extra
-                .entry(name.to_owned())
-                .or_default()
-                .push(value.to_owned());
+            let name = query::unescape(name, Plus::Itself).unwrap_or_else(|| name.to_owned());
+            extra.entry(name).or_default().push(value.to_owned());
         }
     }
     extra

@@ -135,7 +135,8 @@ impl Resource {
 fn is_served(facts: &Facts) -> bool {
     facts.storage.is_some()
         || reviews::is_review(&facts.group, &facts.kind)
-        || (facts.group.as_str(), facts.plural.as_str()) == ("", "bindings")
+        || facts.group.is_empty()
+            && ["bindings", "componentstatuses"].contains(&facts.plural.as_str())
 }
 
 /// A group of resources.
