@@ -22,23 +22,35 @@ const MEMORY: usize = 4096;
 /// What is to be done with an occurrence.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// Write a new event with this message, under this identity.
+    /// Write a new event.
     New { id: Id, message: String },
-    /// The event of this identity happened once more.
+    /// An event that was written has happened once more.
     Again {
         id: Id,
         message: String,
-        count: i32,
-        event: String,
+        written: Written,
     },
     /// One too many about this object.
     Drop,
+}
+
+/// An event that was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Written {
+    /// Its name.
+    pub(super) name: String,
+    /// How often it has happened.
+    pub(super) count: i32,
+    /// When it happened first.
+    pub(super) first: Timestamp,
 }
 
 /// What makes two occurrences one event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     group: Group,
+    /// Which part of the object it is about.
+    field: Option<String>,
     /// `None`: the combined event of its group.
     message: Option<String>,
 }
@@ -75,23 +87,17 @@ struct Similar {
 }
 
 #[derive(Debug)]
-struct Written {
-    event: String,
-    count: i32,
-}
-
-#[derive(Debug)]
 struct Allowance {
     left: f64,
     at: Timestamp,
 }
 
 impl Correlator {
+    /// Counts an occurrence, also one that is then dropped: the next one that
+    /// is written tells of all.
     pub(super) fn judge(&mut self, occurrence: &Occurrence) -> Verdict {
         let group = Group::of(occurrence);
-        if !self.allows(&group.object, occurrence.at) {
-            return Verdict::Drop;
-        }
+        let object = group.object.clone();
         let combined = self.is_one_of_many(&group, occurrence);
         let message = match combined {
             true => format!("(combined from similar events): {}", occurrence.message),
@@ -99,31 +105,29 @@ impl Correlator {
         };
         let id = Id {
             group,
+            field: occurrence.about.field_path.clone(),
             message: (!combined).then(|| occurrence.message.clone()),
         };
-        match self.events.get(&id) {
-            Some(written) => {
-                written.count += 1;
-                let (count, event) = (written.count, written.event.clone());
-                Verdict::Again {
-                    id,
-                    message,
-                    count,
-                    event,
-                }
-            }
+        let written = self.events.get(&id).map(|written| {
+            written.count = written.count.saturating_add(1);
+            written.clone()
+        });
+        if !self.allows(&object, occurrence.at) {
+            return Verdict::Drop;
+        }
+        match written {
+            Some(written) => Verdict::Again {
+                id,
+                message,
+                written,
+            },
             None => Verdict::New { id, message },
         }
     }
 
-    /// Remembers under which name an event was written.
-    pub(super) fn written(&mut self, id: Id, event: String) {
-        self.events.put(id, Written { event, count: 1 });
-    }
-
-    /// Forgets an event that has been deleted meanwhile.
-    pub(super) fn forget(&mut self, id: &Id) {
-        self.events.remove(id);
+    /// Remembers how an event was written.
+    pub(super) fn written(&mut self, id: Id, event: Written) {
+        self.events.put(id, event);
     }
 
     fn is_one_of_many(&mut self, group: &Group, occurrence: &Occurrence) -> bool {
@@ -136,10 +140,13 @@ impl Correlator {
             similar.messages.clear();
         }
         similar.last = occurrence.at;
+        similar.messages.insert(occurrence.message.clone());
         if similar.messages.len() < SIMILAR {
-            similar.messages.insert(occurrence.message.clone());
+            return false;
         }
-        similar.messages.len() >= SIMILAR
+        // Room for the next, which is then one of many, too.
+        similar.messages.pop_first();
+        true
     }
 
     fn allows(&mut self, object: &Object, at: Timestamp) -> bool {
@@ -216,12 +223,6 @@ impl<K: Ord + Clone, V> Remembered<K, V> {
         }
         self.values.get_mut(key).expect("it was there or put there")
     }
-
-    fn remove(&mut self, key: &K) {
-        if self.values.remove(key).is_some() {
-            self.order.retain(|known| known != key);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -246,30 +247,46 @@ mod tests {
     fn write(correlator: &mut Correlator, occurrence: &Occurrence) -> Verdict {
         let verdict = correlator.judge(occurrence);
         if let Verdict::New { id, .. } = &verdict {
-            correlator.written(id.clone(), format!("event {}", occurrence.message));
+            let event = Written {
+                name: format!("event {}", occurrence.message),
+                count: 1,
+                first: occurrence.at,
+            };
+            correlator.written(id.clone(), event);
         }
         verdict
+    }
+
+    fn count(verdict: &Verdict) -> i32 {
+        match verdict {
+            Verdict::New { .. } => 1,
+            Verdict::Again { written, .. } => written.count,
+            Verdict::Drop => 0,
+        }
     }
 
     #[test]
     fn an_equal_event_counts_up() {
         let mut correlator = Correlator::default();
-        assert!(matches!(
-            write(&mut correlator, &at("a", "m", 0)),
-            Verdict::New { .. }
-        ));
-        assert!(matches!(
-            write(&mut correlator, &at("a", "m", 1)),
-            Verdict::Again { count: 2, .. }
-        ));
-        assert!(matches!(
-            write(&mut correlator, &at("a", "m", 2)),
-            Verdict::Again { count: 3, .. }
-        ));
-        assert!(matches!(
-            write(&mut correlator, &at("b", "m", 2)),
-            Verdict::New { .. }
-        ));
+        let mut counts = Vec::new();
+        for (object, message) in [("a", "m"), ("a", "m"), ("b", "m"), ("a", "m"), ("a", "n")] {
+            counts.push(count(&write(&mut correlator, &at(object, message, 0))));
+        }
+        assert_eq!(counts, [1, 2, 1, 3, 1]);
+    }
+
+    #[test]
+    fn events_about_two_parts_of_one_object_are_two() {
+        let mut correlator = Correlator::default();
+        let about = |field: &str| {
+            let mut occurrence = at("pod", "Started", 0);
+            occurrence.about.field_path = Some(field.to_owned());
+            occurrence
+        };
+        let (one, other) = (about("spec.containers{a}"), about("spec.containers{b}"));
+        assert_eq!(count(&write(&mut correlator, &one)), 1);
+        assert_eq!(count(&write(&mut correlator, &other)), 1);
+        assert_eq!(count(&write(&mut correlator, &one)), 2);
     }
 
     #[test]
@@ -310,20 +327,7 @@ mod tests {
         assert_eq!(write(&mut correlator, &at("a", "m", 0)), Verdict::Drop);
         assert_ne!(write(&mut correlator, &at("b", "m", 0)), Verdict::Drop);
         assert_eq!(write(&mut correlator, &at("a", "m", 299)), Verdict::Drop);
-        assert_ne!(write(&mut correlator, &at("a", "m", 301)), Verdict::Drop);
-    }
-
-    #[test]
-    fn an_event_that_was_deleted_is_written_anew() {
-        let mut correlator = Correlator::default();
-        write(&mut correlator, &at("a", "m", 0));
-        let Verdict::Again { id, .. } = correlator.judge(&at("a", "m", 1)) else {
-            panic!("it is known");
-        };
-        correlator.forget(&id);
-        assert!(matches!(
-            correlator.judge(&at("a", "m", 2)),
-            Verdict::New { .. }
-        ));
+        let next = write(&mut correlator, &at("a", "m", 301));
+        assert_eq!(count(&next), 28, "those that were cut off count");
     }
 }

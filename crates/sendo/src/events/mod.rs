@@ -48,7 +48,7 @@ pub struct Recorder {
 struct Shared {
     component: String,
     queue: mpsc::Sender<Occurrence>,
-    dropped: AtomicU64,
+    lost: Arc<AtomicU64>,
     world: World,
 }
 
@@ -74,15 +74,16 @@ impl Recorder {
     /// A recorder that writes through `client` in the name of `component`.
     ///
     /// Its task belongs to `world`. When that is asked to stop, what waits is
-    /// still written; what the API server does not take by then is lost.
+    /// still written, for 2 s; what the API server has not taken by then is lost.
     pub fn start(client: Client, world: &World, component: &str) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING);
-        write::start(client, world, component, waiting);
+        let lost = Arc::new(AtomicU64::new(0));
+        write::start(client, world, component, waiting, lost.clone());
         Recorder {
             shared: Arc::new(Shared {
                 component: component.to_owned(),
                 queue,
-                dropped: AtomicU64::new(0),
+                lost,
                 world: world.clone(),
             }),
         }
@@ -105,7 +106,7 @@ impl Recorder {
             at: self.shared.world.clock().wall(),
         };
         if self.shared.queue.try_send(occurrence).is_err() {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
             let component = &self.shared.component;
             tracing::warn!(
                 component,
@@ -115,8 +116,9 @@ impl Recorder {
         }
     }
 
-    /// How many events were dropped because too many waited.
-    pub fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Relaxed)
+    /// How many events will never be seen: too many waited to be written, one
+    /// object caused too many, or the API server did not take them.
+    pub fn lost(&self) -> u64 {
+        self.shared.lost.load(Ordering::Relaxed)
     }
 }

@@ -1,5 +1,7 @@
 //! The task that writes events.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, EventSource};
@@ -9,7 +11,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::Occurrence;
-use super::correlate::{Correlator, Verdict};
+use super::correlate::{Correlator, Id, Verdict, Written};
 use crate::client::{Client, Error, Patch};
 use crate::object::ObjectKey;
 
@@ -24,39 +26,28 @@ pub(super) fn start(
     client: Client,
     world: &World,
     component: &str,
-    mut waiting: mpsc::Receiver<Occurrence>,
+    waiting: mpsc::Receiver<Occurrence>,
+    lost: Arc<AtomicU64>,
 ) {
-    let mut writer = Writer {
+    let writer = Writer {
         client,
         world: world.clone(),
         component: component.to_owned(),
         correlator: Correlator::default(),
+        lost,
     };
-    let stopping = world.tasks().stopping().clone();
-    let work = async move {
-        loop {
-            let next = tokio::select! {
-                biased;
-                next = waiting.recv() => next,
-                () = stopping.cancelled() => break,
-            };
-            let Some(occurrence) = next else {
-                return;
-            };
-            writer.write(&occurrence).await;
-        }
-        waiting.close();
-        let clock = writer.world.clock().clone();
-        let rest = async {
-            while let Some(occurrence) = waiting.recv().await {
-                writer.write(&occurrence).await;
-            }
+    let (stopping, clock) = (world.tasks().stopping().clone(), world.clock().clone());
+    world.tasks().spawn("event recorder", async move {
+        let deadline = async {
+            stopping.cancelled().await;
+            clock.sleep(LAST_WORDS).await;
         };
-        if clock.timeout(LAST_WORDS, rest).await.is_none() {
-            tracing::warn!("some events were not written before the end");
+        tokio::select! {
+            biased;
+            () = writer.run(waiting) => {}
+            () = deadline => tracing::warn!("some events were not written before the end"),
         }
-    };
-    world.tasks().spawn("event recorder", work);
+    });
 }
 
 struct Writer {
@@ -64,77 +55,124 @@ struct Writer {
     world: World,
     component: String,
     correlator: Correlator,
+    lost: Arc<AtomicU64>,
+}
+
+/// A request that may be sent again: it does the same once more.
+enum Write {
+    Create(Box<Event>),
+    /// If the event is gone by now, it is created as it should be.
+    Count {
+        patch: serde_json::Value,
+        event: Box<Event>,
+    },
 }
 
 impl Writer {
+    /// Writes what comes; after a stop, what has come.
+    async fn run(mut self, mut waiting: mpsc::Receiver<Occurrence>) {
+        let stopping = self.world.tasks().stopping().clone();
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = stopping.cancelled(), if !waiting.is_closed() => {
+                    waiting.close();
+                    continue;
+                }
+                next = waiting.recv() => next,
+            };
+            let Some(occurrence) = next else { return };
+            self.write(&occurrence).await;
+        }
+    }
+
     async fn write(&mut self, occurrence: &Occurrence) {
-        for attempt in 1.. {
-            let Err(error) = self.attempt(occurrence).await else {
+        let (id, event, mut write) = match self.correlator.judge(occurrence) {
+            Verdict::Drop => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
                 return;
+            }
+            Verdict::New { id, message } => self.creation(occurrence, id, message),
+            Verdict::Again {
+                id,
+                message,
+                written,
+            } => self.count(occurrence, id, message, written),
+        };
+        for attempt in 1.. {
+            let Err(error) = self.send(&mut write).await else {
+                return self.correlator.written(id, event);
             };
             // What the server refuses it refuses again; what did not reach it may.
-            let hopeless = matches!(
-                error,
-                Error::Api(_) | Error::Codec { .. } | Error::Refused(_)
-            );
-            if hopeless || attempt == ATTEMPTS || self.world.tasks().stopping().is_cancelled() {
-                let reason = &occurrence.reason;
+            let hopeless = !matches!(error, Error::Transport { .. });
+            let stopping = self.world.tasks().stopping();
+            if hopeless || attempt == ATTEMPTS || stopping.is_cancelled() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                // In a namespace that goes away nobody expects to read it.
                 if !error.is_namespace_terminating() {
+                    let reason = &occurrence.reason;
                     tracing::warn!(%error, reason, "an event could not be written");
                 }
                 return;
             }
-            let stopping = self.world.tasks().stopping();
-            stopping
-                .run_until_cancelled(self.world.clock().sleep(PAUSE))
-                .await;
+            let pause = self.world.clock().sleep(PAUSE);
+            stopping.run_until_cancelled(pause).await;
         }
     }
 
-    async fn attempt(&mut self, occurrence: &Occurrence) -> Result<(), Error> {
-        match self.correlator.judge(occurrence) {
-            Verdict::Drop => Ok(()),
-            Verdict::New { id, message } => {
-                let event = self.event(occurrence, message);
-                let written = self.client.create(&event).await?;
-                let name = written.metadata.name.unwrap_or_default();
-                self.correlator.written(id, name);
-                Ok(())
+    async fn send(&self, write: &mut Write) -> Result<(), Error> {
+        if let Write::Count { patch, event } = write {
+            let key = ObjectKey::of(&**event);
+            let patch = Patch::Merge(patch.clone());
+            match self.client.patch::<Event>(&key, patch).await {
+                Err(error) if error.is_not_found() => *write = Write::Create(event.clone()),
+                outcome => return outcome.map(drop),
             }
-            Verdict::Again {
-                id,
-                message,
-                count,
-                event,
-            } => {
-                let key = ObjectKey::namespaced(namespace_of(occurrence), &event);
-                let more = json!({
-                    "count": count,
-                    "message": message,
-                    "lastTimestamp": Time(occurrence.at),
-                });
-                match self.client.patch::<Event>(&key, Patch::Merge(more)).await {
-                    Ok(_) => Ok(()),
-                    Err(error) if error.is_not_found() => {
-                        self.correlator.forget(&id);
-                        let event = self.event(occurrence, message);
-                        let written = self.client.create(&event).await?;
-                        let name = written.metadata.name.unwrap_or_default();
-                        self.correlator.written(id, name);
-                        Ok(())
-                    }
-                    Err(error) => Err(error),
-                }
-            }
+        }
+        let Write::Create(event) = write else {
+            return Ok(());
+        };
+        match self.client.create(&**event).await {
+            // An earlier attempt had arrived after all: nobody else uses this name.
+            Err(error) if error.is_already_exists() => Ok(()),
+            outcome => outcome.map(drop),
         }
     }
 
-    fn event(&self, occurrence: &Occurrence, message: String) -> Event {
-        let name = occurrence.about.name.as_deref().unwrap_or_default();
-        Event {
+    fn creation(&self, occurrence: &Occurrence, id: Id, message: String) -> (Id, Written, Write) {
+        let object = occurrence.about.name.as_deref().unwrap_or_default();
+        let written = Written {
+            name: format!("{object}.{:016x}", self.world.random().u64()),
+            count: 1,
+            first: occurrence.at,
+        };
+        let event = self.event(occurrence, &written, message);
+        (id, written, Write::Create(event))
+    }
+
+    fn count(
+        &self,
+        occurrence: &Occurrence,
+        id: Id,
+        message: String,
+        written: Written,
+    ) -> (Id, Written, Write) {
+        let patch = json!({
+            "count": written.count,
+            "message": message,
+            "lastTimestamp": Time(occurrence.at),
+        });
+        let event = self.event(occurrence, &written, message);
+        (id, written, Write::Count { patch, event })
+    }
+
+    fn event(&self, occurrence: &Occurrence, written: &Written, message: String) -> Box<Event> {
+        // Beside the object; those of cluster-scoped ones in `default`.
+        let namespace = occurrence.about.namespace.as_deref().unwrap_or("default");
+        Box::new(Event {
             metadata: ObjectMeta {
-                name: Some(format!("{name}.{:016x}", self.world.random().u64())),
-                namespace: Some(namespace_of(occurrence).to_owned()),
+                name: Some(written.name.clone()),
+                namespace: Some(namespace.to_owned()),
                 ..ObjectMeta::default()
             },
             involved_object: occurrence.about.clone(),
@@ -146,15 +184,14 @@ impl Writer {
                 host: None,
             }),
             reporting_component: Some(self.component.clone()),
-            first_timestamp: Some(Time(occurrence.at)),
+            first_timestamp: Some(Time(written.first)),
             last_timestamp: Some(Time(occurrence.at)),
-            count: Some(1),
+            count: Some(written.count),
             ..Event::default()
-        }
+        })
     }
 }
 
-/// Events live beside their object; those of cluster-scoped ones in `default`.
-fn namespace_of(occurrence: &Occurrence) -> &str {
-    occurrence.about.namespace.as_deref().unwrap_or("default")
-}
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;
