@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use sendo_apimachinery::{GroupKind, Status, go_quote, names};
+use sendo_apimachinery::{GroupKind, GroupVersion, Status, go_quote, names};
 use sendo_store::{At, Entry, Key};
 use serde_json::Value;
 
@@ -74,18 +74,24 @@ impl<'a> Call<'a> {
 
     /// The kind that a refusal of `object` names: custom resources name their own.
     pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
-        let mut kind = self.resource.group_kind();
-        if let Some(own) = object["kind"]
-            .as_str()
-            .filter(|_| self.resource.custom.is_some())
-        {
-            own.clone_into(&mut kind.kind);
+        if self.resource.custom.is_none() {
+            return self.resource.group_kind();
         }
-        kind
+        let own = |member: &str| object[member].as_str().unwrap_or_default();
+        let version = GroupVersion::parse(own("apiVersion"));
+        GroupKind::new(
+            version.map(|version| version.group).unwrap_or_default(),
+            own("kind"),
+        )
     }
 
     pub(crate) fn not_found(&self, name: &str) -> Status {
-        Status::not_found(&self.resource.group_resource(), name)
+        let mut resource = self.resource.group_resource();
+        if self.resource.is_core("componentstatuses") {
+            // The one resource that Kubernetes calls by its singular here.
+            resource.resource.clone_from(&self.resource.facts.singular);
+        }
+        Status::not_found(&resource, name)
     }
 
     /// The time of this request.

@@ -45,9 +45,8 @@ impl Strategy {
         let rules = resource.rules;
         match (self, &resource.custom) {
             (Strategy::Other(update), _) => (update.validate)(cx, new, old),
-            (Strategy::Main | Strategy::Status, Some(custom)) => {
-                custom.validate_update(self, new, old)
-            }
+            (Strategy::Main, Some(custom)) => custom.validate_update(new, old),
+            (Strategy::Status, Some(custom)) => custom.validate_status_update(new, old),
             (Strategy::Main, None) => (rules.validate_update)(cx, new, old),
             (Strategy::Status, None) => (rules.validate_status_update)(cx, new, old),
         }
@@ -68,6 +67,15 @@ impl Resource {
         match &self.custom {
             Some(custom) => custom.prepare_create(object),
             None => (self.rules.prepare_for_create)(cx, object),
+        }
+    }
+
+    /// What the writer of an object is warned of; `old` is what it was before.
+    pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        match (&self.custom, old) {
+            (Some(custom), old) => custom.warnings(new, old),
+            (None, Some(old)) => (self.rules.warnings_on_update)(new, old),
+            (None, None) => (self.rules.warnings_on_create)(new),
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::jsonpath::{JsonPath, cell_text};
-use sendo_apimachinery::meta::{FinalizerNames, MetaRules, Scope, validate_create};
+use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::resources::Column;
 use sendo_apimachinery::structural::{Part, Structural};
-use sendo_apimachinery::{Meta, MetaMut, names};
+use sendo_apimachinery::{Meta, MetaMut, go_quote, names};
 use sendo_store::Revision;
 use sendo_world::Stop;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::text;
 use crate::kinds::{NAMESPACE, Rules, UnknownFields};
 use crate::printers;
-use crate::strategy::Strategy;
+use crate::wire::TypeMeta;
 
 /// What all custom resources have in common with each other, and not with built-in kinds.
 pub(crate) static RULES: Rules = Rules {
@@ -31,8 +31,8 @@ pub(crate) static RULES: Rules = Rules {
 pub(crate) struct Custom {
     /// The name of its definition.
     pub(crate) definition: String,
-    /// The kind of its objects.
-    pub(super) kind: String,
+    /// The kind and version of its objects.
+    pub(super) types: TypeMeta,
     pub(super) schema: Arc<Structural>,
     /// The schema of the version that is stored.
     pub(super) stored: Arc<Structural>,
@@ -151,22 +151,32 @@ impl Custom {
         self.schema.set_defaults(object);
     }
 
-    /// Whether what was stored at `at` may not hold to the schema of today.
-    pub(crate) fn is_outdated(&self, at: Revision) -> bool {
-        at < self.schema_since
+    /// Whether what was stored at `at` is not what this version shows: it was
+    /// stored under another schema, or this version knows less.
+    pub(crate) fn must_refresh(&self, at: Revision) -> bool {
+        at < self.schema_since || !self.is_stored_version()
     }
 
-    /// Brings a stored object in line with the stored version's schema of today.
+    fn is_stored_version(&self) -> bool {
+        Arc::ptr_eq(&self.schema, &self.stored)
+    }
+
+    /// Brings a stored object in line with the schemas of today.
     pub(crate) fn refresh(&self, object: &mut Value) {
         self.stored.prune(object, Part::Resource);
         self.stored.set_defaults(object);
+        if !self.is_stored_version() {
+            self.schema.prune(object, Part::Resource);
+        }
     }
 
-    /// Leaves out what the stored version does not know.
-    pub(crate) fn prune_for_storage(&self, object: &mut Value) {
-        if !Arc::ptr_eq(&self.schema, &self.stored) {
+    /// Leaves out what the stored version does not know, and fills in what its
+    /// readers would: the status of a new object has passed no other door.
+    pub(crate) fn prepare_storage(&self, object: &mut Value) {
+        if !self.is_stored_version() {
             self.stored.prune(object, Part::Resource);
         }
+        self.stored.set_defaults(object);
     }
 
     /// The cells of an object's row.
@@ -222,67 +232,110 @@ impl Custom {
     }
 
     pub(crate) fn validate_create(&self, object: &Value) -> Vec<Error> {
-        let mut errors = self.validate_metadata(object);
-        errors.extend(self.validate_values(object, None, &Path::root()));
-        errors
-    }
-
-    pub(crate) fn validate_update(
-        &self,
-        strategy: Strategy,
-        new: &Value,
-        old: &Value,
-    ) -> Vec<Error> {
-        match strategy {
-            Strategy::Status => self.validate_values(new, Some(old), &Path::root()),
-            _ => {
-                let mut errors = self.validate_types(new);
-                errors.extend(self.validate_values(new, Some(old), &Path::root()));
-                errors
-            }
-        }
-    }
-
-    fn validate_metadata(&self, object: &Value) -> Vec<Error> {
         let mut errors = self.validate_types(object);
-        let scope = if Meta::of(object).namespace().is_empty() {
-            Scope::Cluster
-        } else {
-            Scope::Namespaced
-        };
+        let namespaced = !Meta::of(object).namespace().is_empty();
         let rules = MetaRules {
-            scope,
+            scope: if namespaced {
+                Scope::Namespaced
+            } else {
+                Scope::Cluster
+            },
             name: names::dns1123_subdomain,
             finalizers: FinalizerNames::Any,
         };
-        errors.extend(validate_create(
+        errors.extend(meta::validate_create(
             Meta::of(object),
             &rules,
             &Path::new("metadata"),
         ));
-        errors
-    }
-
-    /// The kind must be that of the path; the version was looked at before.
-    fn validate_types(&self, object: &Value) -> Vec<Error> {
-        let own = text(&object["kind"]);
-        if own == self.kind {
-            return Vec::new();
-        }
-        vec![Error::invalid(
-            &Path::new("kind"),
-            own,
-            format!("must be {}", self.kind),
-        )]
-    }
-
-    fn validate_values(&self, object: &Value, old: Option<&Value>, path: &Path) -> Vec<Error> {
-        let mut errors = self.schema.validate(object, old, path);
-        errors.extend(self.schema.validate_metadata(object, Part::Value, path));
-        errors.extend(self.schema.validate_lists(object, path));
+        errors.extend(self.schema.validate(object, None, &Path::root()));
         errors.extend(self.scale.iter().flat_map(|scale| scale.validate(object)));
+        errors.extend(
+            self.schema
+                .validate_metadata(object, Part::Value, &Path::root()),
+        );
+        errors.extend(self.schema.validate_lists(object, &Path::root()));
         errors
     }
+
+    pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> Vec<Error> {
+        let mut errors = self.validate_types(new);
+        errors.extend(validate_metadata_update(new, old));
+        errors.extend(self.schema.validate(new, Some(old), &Path::root()));
+        errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
+        errors.extend(
+            self.schema
+                .validate_metadata(new, Part::Value, &Path::root()),
+        );
+        errors.extend(ratcheted_lists(&self.schema, new, old, &Path::root()));
+        errors
+    }
+
+    /// What is wrong with a status; the rest did not pass its door.
+    pub(crate) fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<Error> {
+        let mut errors = validate_metadata_update(new, old);
+        let path = Path::new("status");
+        if let (Some(schema), Some(status)) =
+            (self.schema.properties.get("status"), new.get("status"))
+        {
+            errors.extend(schema.validate(status, old.get("status"), &path));
+            let was = old.get("status").unwrap_or(&Value::Null);
+            errors.extend(ratcheted_lists(schema, status, was, &path));
+        }
+        errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
+        errors
+    }
+
+    /// What a writer is warned of.
+    pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let known =
+            |name: &str| old.is_some_and(|old| Meta::of(old).finalizers().any(|own| own == name));
+        Meta::of(new)
+            .finalizers()
+            .filter(|name| !name.contains('/') && !known(name))
+            .filter(|name| !["orphan", "foregroundDeletion", "kubernetes"].contains(name))
+            .map(|name| {
+                format!(
+                    "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental \
+                     conflicts with other finalizer writers",
+                    go_quote(name)
+                )
+            })
+            .collect()
+    }
+
+    /// Kind and version must be those of the path.
+    fn validate_types(&self, object: &Value) -> Vec<Error> {
+        let mut errors = Vec::new();
+        for (member, wanted) in [
+            ("kind", &self.types.kind),
+            ("apiVersion", &self.types.api_version),
+        ] {
+            let own = text(&object[member]);
+            if own != wanted {
+                errors.push(Error::invalid(
+                    &Path::new(member),
+                    own,
+                    format!("must be {wanted}"),
+                ));
+            }
+        }
+        errors
+    }
+}
+
+fn validate_metadata_update(new: &Value, old: &Value) -> Vec<Error> {
+    let path = Path::new("metadata");
+    meta::validate_update(Meta::of(new), Meta::of(old), FinalizerNames::Any, &path)
+}
+
+/// Items and keys that are there twice; tolerated in what had some before.
+fn ratcheted_lists(schema: &Structural, new: &Value, old: &Value, path: &Path) -> Vec<Error> {
+    let errors = schema.validate_lists(new, path);
+    if errors.is_empty() || !schema.validate_lists(old, path).is_empty() {
+        return Vec::new();
+    }
+    errors
 }
 
 /// A value in a column of some type; null if it is of another.

@@ -116,16 +116,18 @@ fn resource(
         }),
         columns: columns.iter().map(|(column, _)| column.clone()).collect(),
     };
-    let own = version["name"] == storage["name"];
     let schema = &version["schema"]["openAPIV3Schema"];
+    // Versions with one schema share it: nothing has to be done between them.
+    let own_schema = if *schema == storage["schema"]["openAPIV3Schema"] {
+        Arc::clone(stored)
+    } else {
+        Arc::new(Structural::from_json(schema))
+    };
+    let types = TypeMeta::new(group, name, kind);
     let custom = Custom {
         definition: text(&definition["metadata"]["name"]).to_owned(),
-        kind: kind.to_owned(),
-        schema: if own {
-            Arc::clone(stored)
-        } else {
-            Arc::new(Structural::from_json(schema))
-        },
+        types: types.clone(),
+        schema: own_schema,
         stored: Arc::clone(stored),
         published: schema.clone(),
         has_status: version["subresources"]
@@ -141,7 +143,6 @@ fn resource(
         terminating: standing.terminating,
         gone: standing.gone.clone(),
     };
-    let types = TypeMeta::new(group, name, kind);
     Resource {
         list_kind: text(&names["listKind"]).to_owned(),
         keys: Keys::new(group, &facts.plural, scope == Scope::Namespaced),

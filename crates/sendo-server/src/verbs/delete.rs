@@ -123,8 +123,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer, Status> {
         Outcome::Gone(stored) if returns_object => view::object(call, StatusCode::OK, &stored),
         Outcome::Gone(stored) => Ok(done(call, &stored)),
         Outcome::Pending(stored) => {
-            let foreground = options.propagation_policy.as_deref() == Some("Foreground");
-            let accepted = foreground || options.orphan_dependents == Some(false);
+            let accepted = options.orphan_dependents == Some(false);
             let code = if accepted {
                 StatusCode::ACCEPTED
             } else {

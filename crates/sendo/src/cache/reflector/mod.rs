@@ -80,10 +80,7 @@ impl<K: Object> Reflector<K> {
             Ok(page) => Input::Page(page),
             Err(error) => Input::failed(error, Duration::ZERO),
         };
-        match self.take_in(machine, input) {
-            Next::Request { after } => after,
-            Next::Read => unreachable!("nothing is read on after a list"),
-        }
+        self.take_in(machine, input).wait()
     }
 
     async fn fetch_page(&self, request: &HttpRequest) -> Result<Page<K>, client::Error> {
@@ -107,19 +104,18 @@ impl<K: Object> Reflector<K> {
             .query("timeoutSeconds", &seconds.to_string());
         let opened = self.clock.now();
         let dead = opened + Duration::from_secs(seconds) + GRACE;
-        let mut input = Input::Opened;
         let mut lines = match self.transport.open(&request).await {
-            Ok(body) => Some(Lines::new(body)),
+            Ok(body) => Lines::new(body),
             Err(error) => {
-                input = Input::failed(error, Duration::ZERO);
-                None
+                let input = Input::failed(error, Duration::ZERO);
+                return self.take_in(machine, input).wait();
             }
         };
+        let mut input = Input::Opened;
         loop {
-            match (self.take_in(machine, input), &mut lines) {
-                (Next::Read, Some(lines)) => input = self.read(lines, opened, dead).await,
-                (Next::Request { after }, _) => return after,
-                (Next::Read, None) => unreachable!("a watch that is not open is not read"),
+            match self.take_in(machine, input) {
+                Next::Read => input = self.read(&mut lines, opened, dead).await,
+                Next::Request { after } => return after,
             }
         }
     }
