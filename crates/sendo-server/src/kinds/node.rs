@@ -7,6 +7,7 @@ use sendo_apimachinery::names;
 use serde_json::{Value, json};
 
 use super::check::{self, Errors};
+use super::network::forms::cidr_warnings;
 use super::ordered::Ordered;
 use super::pod::affinity;
 use super::value::{Read, Write};
@@ -190,6 +191,10 @@ fn warnings(node: &Value) -> Vec<String> {
         warnings.push(
             "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned(),
         );
+    }
+    let path = Path::new("spec").child("podCIDRs");
+    for (i, range) in check::texts(spec, "podCIDRs").enumerate() {
+        warnings.extend(cidr_warnings(&path.index(i), range));
     }
     warnings
 }

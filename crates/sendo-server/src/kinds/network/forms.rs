@@ -6,7 +6,7 @@ use sendo_apimachinery::addresses::{Cidr, ip_text, parse_ip};
 use sendo_apimachinery::field::Path;
 
 /// Warnings for an address that was found valid.
-pub(super) fn ip_warnings(path: &Path, text: &str) -> Option<String> {
+pub(crate) fn ip_warnings(path: &Path, text: &str) -> Option<String> {
     let ip = parse_ip(text)?;
     let preferred = ip_text(ip);
     match text.parse::<IpAddr>() {
@@ -21,7 +21,7 @@ pub(super) fn ip_warnings(path: &Path, text: &str) -> Option<String> {
 }
 
 /// Warnings for a network that was found valid.
-pub(super) fn cidr_warnings(path: &Path, text: &str) -> Vec<String> {
+pub(crate) fn cidr_warnings(path: &Path, text: &str) -> Vec<String> {
     let Some(cidr) = Cidr::parse(text) else {
         return Vec::new();
     };

@@ -2,7 +2,7 @@
 
 mod endpoint_slice;
 mod endpoints;
-mod forms;
+pub(super) mod forms;
 mod ingress;
 mod network_policy;
 mod ranges;
