@@ -58,10 +58,9 @@ impl Reconcile<StorageBucket> for Checker {
             return Ok(Action::done());
         }
         let health = match credentials(&bucket, &cx).await? {
-            Ok(credentials) => {
-                let store = &self.store;
-                store
-                    .check(&bucket.spec, credentials.as_ref(), cx.clock())
+            Ok(keys) => {
+                self.store
+                    .check(&bucket.spec, keys.as_ref(), cx.clock())
                     .await
             }
             Err(problem) => Health::Unhealthy(problem),

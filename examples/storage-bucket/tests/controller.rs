@@ -194,7 +194,8 @@ async fn a_deleted_bucket_is_left_in_peace(cluster: TestCluster) {
 #[sendo_test::test]
 async fn a_wrong_spec_is_refused(cluster: TestCluster) {
     let store = set_up(&cluster).await;
-    let wrong: [(&str, fn(&mut StorageBucketSpec)); 3] = [
+    type Spoil = fn(&mut StorageBucketSpec);
+    let wrong: [(&str, Spoil); 3] = [
         ("spec.endpoint", |spec| {
             spec.endpoint = "ftp://store".to_owned()
         }),
