@@ -18,6 +18,7 @@ pub mod resources;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod structural;
 
 pub use go_text::{go_float, go_json, go_quote, go_value};
 pub use group::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};

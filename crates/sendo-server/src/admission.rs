@@ -15,6 +15,19 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// Refuses a creation in a namespace that is absent or on its way out.
 pub(crate) async fn admit_create(call: &Call<'_>, name: &str) -> Result<(), Status> {
+    if call
+        .resource
+        .custom
+        .as_ref()
+        .is_some_and(|custom| custom.terminating)
+    {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(
+            &call.resource.group_resource(),
+            name,
+            why,
+        ));
+    }
     let Some(namespace) = call.namespace() else {
         return Ok(());
     };

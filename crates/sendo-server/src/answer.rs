@@ -24,6 +24,13 @@ pub(crate) enum Answer {
     Stream(Body),
     /// Nothing but a code.
     Empty(StatusCode),
+    /// A JSON document that clients may keep as long as its tag stays.
+    Tagged {
+        /// Names this very content.
+        tag: String,
+        /// The document.
+        bytes: Bytes,
+    },
     /// Another place to look at.
     Redirect(String),
 }
@@ -64,6 +71,7 @@ pub(crate) fn respond(request: &Request, answer: Result<Answer, Status>) -> Resp
             *response.status_mut() = code;
             response
         }
+        Ok(Answer::Tagged { tag, bytes }) => tagged(request, &tag, bytes),
         Ok(Answer::Redirect(to)) => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -78,6 +86,34 @@ pub(crate) fn respond(request: &Request, answer: Result<Answer, Status>) -> Resp
         if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&warning))) {
             response.headers_mut().append(WARNING, value);
         }
+    }
+    response
+}
+
+/// A document with its tag, or only word that the client's copy is still good.
+fn tagged(request: &Request, tag: &str, bytes: Bytes) -> Response<Body> {
+    let tag = format!("\"{tag}\"");
+    let known = request.header(http::header::IF_NONE_MATCH);
+    let is_known = known == "*"
+        || known
+            .split(',')
+            .any(|own| own.trim().trim_start_matches("W/") == tag);
+    let mut response = if is_known {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        with(StatusCode::OK, JSON, bytes.into())
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(http::header::ETAG, tag);
+    }
+    // Whoever asks by hash gets the same for ever.
+    if request.query.first("hash").is_some() {
+        let for_ever = HeaderValue::from_static("public, immutable");
+        response
+            .headers_mut()
+            .insert(http::header::CACHE_CONTROL, for_ever);
     }
     response
 }

@@ -66,7 +66,7 @@ fn impersonate(real: User, headers: &HeaderMap) -> Result<User, Status> {
         if groups.is_empty() && !extra && text(IMPERSONATE_UID).is_empty() {
             return Ok(real);
         }
-        return Err(Status::unclassified(format!(
+        return Err(Status::bad_request(format!(
             "requested {} without impersonating a user",
             requested(&groups, text(IMPERSONATE_UID), headers)
         )));

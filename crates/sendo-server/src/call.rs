@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use jiff::Timestamp;
-use sendo_apimachinery::{Status, go_quote, names};
+use sendo_apimachinery::{GroupKind, GroupVersion, Status, go_quote, names};
 use sendo_store::{At, Entry, Key};
 use serde_json::Value;
 
@@ -12,12 +13,11 @@ use crate::path::ResourcePath;
 use crate::request::Request;
 use crate::resource::Resource;
 use crate::server::Server;
-use crate::wire;
 
 /// One request on one resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    pub(crate) server: &'a Server,
+    pub(crate) server: &'a Arc<Server>,
     pub(crate) request: &'a Request,
     pub(crate) path: &'a ResourcePath,
     pub(crate) resource: &'a Arc<Resource>,
@@ -64,7 +64,25 @@ impl<'a> Call<'a> {
 
     /// The object an entry holds, in its storage version.
     pub(crate) fn decode(&self, entry: &Entry) -> Value {
-        wire::decode(&entry.value, entry.modified, &self.resource.stored)
+        self.resource.decode(&entry.value, entry.modified)
+    }
+
+    /// The bytes to store for an object in its storage version, as Go would show it.
+    pub(crate) fn encode(&self, object: &mut Value) -> Bytes {
+        self.server.encode(self.resource, object)
+    }
+
+    /// The kind that a refusal of `object` names: custom resources name their own.
+    pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
+        if self.resource.custom.is_none() {
+            return self.resource.group_kind();
+        }
+        let own = |member: &str| object[member].as_str().unwrap_or_default();
+        let version = GroupVersion::parse(own("apiVersion"));
+        GroupKind::new(
+            version.map(|version| version.group).unwrap_or_default(),
+            own("kind"),
+        )
     }
 
     pub(crate) fn not_found(&self, name: &str) -> Status {

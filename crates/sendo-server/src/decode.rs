@@ -5,6 +5,7 @@ use sendo_apimachinery::{GroupVersionKind, Meta, MetaMut, Status, protobuf};
 use serde_json::Value;
 
 use crate::call::Call;
+use crate::crd::Custom;
 use crate::options::WriteOptions;
 
 /// Media types that bodies come in, in the order Kubernetes lists them.
@@ -14,9 +15,43 @@ const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf
 pub(crate) fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
     let facts = &call.resource.facts;
     let expected = GroupVersionKind::new(&facts.group, &facts.version, &facts.kind);
-    let mut object = body(call, &expected, options)?;
-    (call.resource.rules.default)(&mut object);
+    let mut object = match &call.resource.custom {
+        Some(custom) => custom_body(call, custom, &expected, options)?,
+        None => body(call, &expected, options)?,
+    };
+    call.resource.default_object(&mut object);
     Ok(object)
+}
+
+/// Reads the body as an object of a custom kind, pruned to its schema.
+fn custom_body(
+    call: &Call<'_>,
+    custom: &Custom,
+    expected: &GroupVersionKind,
+    options: &WriteOptions,
+) -> Result<Value, Status> {
+    let format = match call.request.content_type().as_deref() {
+        Some("application/json") => Format::Json,
+        Some("application/yaml") => Format::Yaml,
+        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+    };
+    let body = Body {
+        bytes: &call.request.body,
+        format,
+        validation: options.field_validation,
+    };
+    let admit = |object: &mut Value| {
+        custom
+            .schema()
+            .admit(object, &call.server.types)
+            .map_err(|error| error.to_string())
+    };
+    let found = body.custom(expected, admit)?;
+    for warning in &found.warnings {
+        call.request.warn(warning.as_str());
+    }
+    found.check_version(expected)?;
+    Ok(found.value)
 }
 
 /// Reads the body as an object of a built-in kind, which need not be the resource's.
@@ -93,11 +128,7 @@ pub(crate) fn from_storage(call: &Call<'_>, object: &Value) -> Value {
     if resource.is_stored_version() {
         return object.clone();
     }
-    (resource.rules.convert)(
-        object,
-        &resource.stored.api_version,
-        &resource.types.api_version,
-    )
+    call.server.convert(resource, object)
 }
 
 /// Puts an object where the path says it lives; a namespace of its own must be that one.

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use sendo_apimachinery::Status;
 use sendo_store::{Change, Revision};
-use sendo_world::Clock;
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::call::Call;
 use crate::negotiate::View;
 use crate::resource::Resource;
+use crate::server::Server;
 use crate::table::{self, Include};
 use crate::view::{self, Stored};
 use crate::wire;
@@ -44,10 +44,10 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Encodes the events of one watch.
 pub(crate) struct Events {
+    server: Arc<Server>,
     resource: Arc<Resource>,
     view: View,
     include: Include,
-    clock: Clock,
     columns_sent: bool,
 }
 
@@ -69,30 +69,24 @@ struct Encoded {
 impl Events {
     pub(crate) fn new(call: &Call<'_>) -> Result<Self, Status> {
         Ok(Events {
+            server: Arc::clone(call.server),
             resource: Arc::clone(call.resource),
             view: call.request.form.view,
             include: Include::of(call)?,
-            clock: call.server.world.clock().clone(),
             columns_sent: false,
         })
     }
 
     /// A stored object in its storage version.
     pub(crate) fn decode(&self, stored: &Stored) -> Value {
-        wire::decode(&stored.value, stored.at, &self.resource.stored)
+        self.resource.decode(&stored.value, stored.at)
     }
 
     /// What a change made of the object, decoded once for all.
     pub(crate) fn now(&self, change: &Change) -> Option<Arc<Value>> {
         let entry = change.now.as_ref()?;
         let derived = change.memo.get_or_init(Derived::default);
-        let decode = || {
-            Arc::new(wire::decode(
-                &entry.value,
-                entry.modified,
-                &self.resource.stored,
-            ))
-        };
+        let decode = || Arc::new(self.resource.decode(&entry.value, entry.modified));
         Some(Arc::clone(derived.now.get_or_init(decode)))
     }
 
@@ -100,13 +94,7 @@ impl Events {
     pub(crate) fn before(&self, change: &Change) -> Option<Arc<Value>> {
         let entry = change.before.as_ref()?;
         let derived = change.memo.get_or_init(Derived::default);
-        let decode = || {
-            Arc::new(wire::decode(
-                &entry.value,
-                entry.modified,
-                &self.resource.stored,
-            ))
-        };
+        let decode = || Arc::new(self.resource.decode(&entry.value, entry.modified));
         Some(Arc::clone(derived.before.get_or_init(decode)))
     }
 
@@ -159,7 +147,13 @@ impl Events {
         out.extend_from_slice(kind.as_str().as_bytes());
         out.extend_from_slice(b"\",\"object\":");
         match self.view {
-            View::Whole => view::whole(out, &self.resource, Some(&self.resource.types), stored),
+            View::Whole => view::whole(
+                out,
+                &self.server,
+                &self.resource,
+                Some(&self.resource.types),
+                stored,
+            ),
             View::Metadata(version) | View::MetadataList(version) => {
                 view::metadata(out, version, stored)
             }
@@ -172,8 +166,9 @@ impl Events {
                 };
                 self.columns_sent = true;
                 let row = table::row(
+                    &self.server,
                     &self.resource,
-                    self.clock.wall(),
+                    self.server.world.clock().wall(),
                     version,
                     self.include,
                     stored,

@@ -15,12 +15,14 @@ use crate::authenticate::authenticate;
 use crate::authorise::authorise;
 use crate::body::Body;
 use crate::call::Call;
+use crate::crd::lifecycle;
 use crate::negotiate::{self, Refusal};
 use crate::path::{ResourcePath, Target};
 use crate::request::Request;
 use crate::roots;
 use crate::route::{self, Action, Dead};
 use crate::server::Server;
+use crate::strategy::Strategy;
 use crate::subresource;
 use crate::user::User;
 use crate::verbs::{self, patch::PatchType};
@@ -84,27 +86,54 @@ async fn on_resource(
         Err(Dead::End(status)) => return Err(status),
         Err(Dead::Page(answer)) => return Ok(answer),
     };
-    accept(request)?;
+    if let Some(text) = resource.deprecation() {
+        request.warn(text);
+    }
+    accept(request, resource.custom.is_some())?;
     let call = Call {
         server,
         request,
         path,
         resource: &resource,
     };
+    let answer = act(&call, action).await?;
+    settle(&call).await?;
+    Ok(answer)
+}
+
+/// Does what the request asks for.
+async fn act(call: &Call<'_>, action: Action) -> Result<Answer, Status> {
+    let (request, resource) = (call.request, call.resource);
     match action {
-        Action::Get => verbs::get::get(&call).await,
-        Action::List if request.query.flag("watch") => verbs::watch::watch(&call).await,
-        Action::List => verbs::list::list(&call).await,
-        Action::Watch => verbs::watch::watch(&call).await,
+        Action::Get => verbs::get::get(call).await,
+        Action::List if request.query.flag("watch") => verbs::watch::watch(call).await,
+        Action::List => verbs::list::list(call).await,
+        Action::Watch => verbs::watch::watch(call).await,
         Action::Create if resource.is_core("bindings") => {
-            subresource::bind_by_collection(&call).await
+            subresource::bind_by_collection(call).await
         }
-        Action::Create => verbs::create::create(&call).await,
-        Action::Update => verbs::update::update(&call).await,
-        Action::Delete => verbs::delete::delete(&call).await,
-        Action::DeleteCollection => verbs::delete_collection::delete_collection(&call).await,
-        Action::Patch => verbs::patch::patch(&call, &verbs::update::main_strategy(&call)).await,
-        Action::Subresource(name) => subresource::answer(&call, &name).await,
+        Action::Create => verbs::create::create(call).await,
+        Action::Update => verbs::update::update(call).await,
+        Action::Delete => verbs::delete::delete(call).await,
+        Action::DeleteCollection => verbs::delete_collection::delete_collection(call).await,
+        Action::Patch => verbs::patch::patch(call, Strategy::Main).await,
+        Action::Subresource(name) => subresource::answer(call, &name).await,
+    }
+}
+
+/// Brings what is served in line with what a write left.
+async fn settle(call: &Call<'_>) -> Result<(), Status> {
+    if call.request.method == Method::GET {
+        return Ok(());
+    }
+    if call.resource.is_definition() {
+        return lifecycle::sync(call.server).await;
+    }
+    match &call.resource.custom {
+        Some(custom) if custom.terminating => {
+            lifecycle::object_gone(call.server, &custom.definition).await
+        }
+        _ => Ok(()),
     }
 }
 
@@ -115,9 +144,22 @@ const WRITTEN: [&str; 3] = [
     "application/vnd.kubernetes.protobuf",
 ];
 
+/// Media types that patches of custom resources come in, as refusals list them.
+const CUSTOM_PATCHES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
 /// Agrees on the media types of body and answer.
-fn accept(request: &mut Request) -> Result<(), Status> {
-    if request.method == Method::PATCH && PatchType::of(request).is_none() {
+fn accept(request: &mut Request, is_custom: bool) -> Result<(), Status> {
+    let patch = PatchType::of(request);
+    // Custom resources say nothing of how their lists merge.
+    let known = patch.is_some_and(|patch| !is_custom || patch != PatchType::Strategic);
+    if request.method == Method::PATCH && !known && is_custom {
+        return Err(Status::unsupported_media_type(&CUSTOM_PATCHES));
+    }
+    if request.method == Method::PATCH && !known {
         let status = Status::new(
             415,
             Reason::UnsupportedMediaType,

@@ -66,6 +66,12 @@ impl Request {
         }
     }
 
+    /// A request that the server makes of itself.
+    pub(crate) fn internal() -> Request {
+        let (head, ()) = http::Request::new(()).into_parts();
+        Request::new(&head)
+    }
+
     /// Reads the body, at most [`BODY_LIMIT`] of it.
     pub(crate) async fn read_body<B>(&mut self, body: B) -> Result<(), Status>
     where

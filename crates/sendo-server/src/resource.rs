@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use sendo_apimachinery::resources::{Resource as Facts, Resources, Scope};
 use sendo_apimachinery::{GroupKind, GroupResource};
+use sendo_store::Revision;
+use serde_json::Value;
 
+use crate::crd::{self, Custom};
+use crate::discovery;
 use crate::keys::Keys;
 use crate::kinds::{self, Rules};
-use crate::wire::TypeMeta;
+use crate::wire::{self, TypeMeta};
 
 /// A resource in one version: all the engine needs to know to serve it.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub(crate) struct Resource {
     pub(crate) typed_items: bool,
     /// What is particular to the kind.
     pub(crate) rules: &'static Rules,
+    /// What a definition says of it; none for built-in kinds.
+    pub(crate) custom: Option<Box<Custom>>,
 }
 
 impl Resource {
@@ -56,6 +62,7 @@ impl Resource {
             keys,
             typed_items: false,
             rules: kinds::rules(&facts.group, &facts.kind),
+            custom: None,
             facts: facts.clone(),
         }
     }
@@ -64,8 +71,11 @@ impl Resource {
         GroupResource::new(&self.facts.group, &self.facts.plural)
     }
 
+    /// The kind as refusals name it: in the group in which it is stored.
     pub(crate) fn group_kind(&self) -> GroupKind {
-        GroupKind::new(&self.facts.group, &self.facts.kind)
+        let storage = self.facts.storage.as_ref();
+        let group = storage.map_or(&self.facts.group, |storage| &storage.group);
+        GroupKind::new(group, &self.facts.kind)
     }
 
     pub(crate) fn is_namespaced(&self) -> bool {
@@ -77,10 +87,52 @@ impl Resource {
         self.facts.group.is_empty() && self.facts.plural == plural
     }
 
+    /// Whether this is the resource of definitions of custom ones.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.facts.group == crd::GROUP && self.facts.plural == crd::PLURAL
+    }
+
     /// Whether it is served in the version it is stored in, so that no reader has to decode.
     pub(crate) fn is_stored_version(&self) -> bool {
         self.types == self.stored
     }
+
+    /// Whether what was stored at `at` is what the wire shows, but for kind and versions.
+    pub(crate) fn shows_stored(&self, at: Revision) -> bool {
+        self.is_stored_version()
+            && !self
+                .custom
+                .as_ref()
+                .is_some_and(|custom| custom.must_refresh(at))
+    }
+
+    /// The object that stored bytes hold, in the version that the engine works with.
+    pub(crate) fn decode(&self, stored: &[u8], at: Revision) -> Value {
+        let mut object = wire::decode(stored, at, &self.stored);
+        if let Some(custom) = self
+            .custom
+            .as_ref()
+            .filter(|custom| custom.must_refresh(at))
+        {
+            custom.refresh(&mut object);
+        }
+        object
+    }
+
+    /// The warning that every answer about it carries.
+    pub(crate) fn deprecation(&self) -> Option<&str> {
+        let custom = self
+            .custom
+            .as_ref()
+            .and_then(|custom| custom.deprecation.as_deref());
+        self.rules.deprecation.or(custom)
+    }
+}
+
+/// Whether a built-in resource is served: those that are stored, and of the
+/// others the ones that something stands behind.
+fn is_served(facts: &Facts) -> bool {
+    facts.storage.is_some() || (facts.group.as_str(), facts.plural.as_str()) == ("", "bindings")
 }
 
 /// A group of resources.
@@ -121,7 +173,7 @@ impl Catalog {
     /// The built-in resources.
     pub(crate) fn builtin() -> Self {
         let mut catalog = Catalog::default();
-        for facts in Resources::builtin().iter() {
+        for facts in Resources::builtin().iter().filter(|facts| is_served(facts)) {
             catalog.insert(Resource::builtin(facts));
         }
         catalog
@@ -147,6 +199,47 @@ impl Catalog {
             Some((_, resources)) => resources.push(resource),
             None => versions.push((version, vec![resource])),
         }
+    }
+
+    /// Puts the resources of a definition in place of those it had.
+    pub(crate) fn put_definition(&mut self, definition: &str, resources: Vec<Resource>) {
+        self.remove_definition(definition);
+        for resource in resources {
+            self.insert(resource);
+        }
+        let built_in = self
+            .groups
+            .iter()
+            .take_while(|group| !group.is_custom())
+            .count();
+        self.groups[built_in..].sort_by(|a, b| a.name.cmp(&b.name));
+        for group in self.groups.iter_mut().filter(|group| group.is_custom()) {
+            group
+                .versions
+                .sort_by_key(|(version, _)| discovery::rank(version));
+            for (_, resources) in &mut group.versions {
+                resources.sort_by(|a, b| a.facts.plural.cmp(&b.facts.plural));
+            }
+        }
+    }
+
+    /// Takes the resources of a definition away, and groups that have none left.
+    pub(crate) fn remove_definition(&mut self, definition: &str) {
+        let is_other = |resource: &Arc<Resource>| {
+            resource
+                .custom
+                .as_ref()
+                .is_none_or(|custom| custom.definition != definition)
+        };
+        for group in &mut self.groups {
+            for (_, resources) in &mut group.versions {
+                resources.retain(is_other);
+            }
+            group
+                .versions
+                .retain(|(_, resources)| !resources.is_empty());
+        }
+        self.groups.retain(|group| !group.versions.is_empty());
     }
 
     /// A resource by group, version and plural name.

@@ -8,6 +8,7 @@ use crate::answer::{self, Answer};
 use crate::discovery::{self, Half};
 use crate::health;
 use crate::negotiate::{self, Discovery, Encoding, Form, View};
+use crate::openapi;
 use crate::request::Request;
 use crate::resource::Catalog;
 use crate::server::Server;
@@ -47,6 +48,7 @@ pub(crate) fn answer(server: &Server, request: &mut Request) -> Result<Answer, S
             None => Ok(Answer::page_not_found()),
         },
         ["apis", group, version] => of_version(request, &catalog, group, version),
+        ["openapi", "v3", path @ ..] => Ok(openapi::answer(server, request, &path.join("/"))),
         _ => Ok(Answer::page_not_found()),
     }
 }

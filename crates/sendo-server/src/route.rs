@@ -59,7 +59,10 @@ pub(crate) fn route(
             Dead::End(Status::no_such_resource())
         }
     })?;
-    let action = action(resource, method, path)?;
+    let action = match &resource.custom {
+        Some(_) => custom_action(resource, method, path)?,
+        None => action(resource, method, path)?,
+    };
     Ok((Arc::clone(resource), action))
 }
 
@@ -128,6 +131,61 @@ fn action(resource: &Resource, method: &Method, path: &ResourcePath) -> Result<A
     found
         .map(|(_, _, action)| action.clone())
         .ok_or_else(Status::method_not_allowed)
+}
+
+/// What a request on a custom resource does.
+///
+/// Kubernetes serves them by the verb alone, without a table of paths: what is
+/// misplaced is no page, what is asked of nothing lacks a name.
+fn custom_action(
+    resource: &Resource,
+    method: &Method,
+    path: &ResourcePath,
+) -> Result<Action, Dead> {
+    let in_namespace = path.namespace.is_some();
+    let read_all = !in_namespace && path.name.is_none() && method == Method::GET;
+    let misplaced =
+        resource.is_namespaced() != in_namespace && !(resource.is_namespaced() && read_all);
+    let empty = |part: &Option<String>| part.as_deref() == Some("");
+    if misplaced || empty(&path.name) || empty(&path.namespace) || !path.rest.is_empty() {
+        return Err(Dead::Page(Answer::page_not_found()));
+    }
+    let named = path.name.is_some();
+    let nameless = || Dead::End(Status::bad_request("name must be provided"));
+    let unsupported = |verb: &str| {
+        Dead::End(Status::method_not_supported(
+            &resource.group_resource(),
+            verb,
+        ))
+    };
+    if let Some(name) = &path.subresource {
+        if resource.facts.subresource(name).is_none() {
+            let object = path.name.as_deref().unwrap_or_default();
+            return Err(Dead::End(Status::not_found(
+                &resource.group_resource(),
+                object,
+            )));
+        }
+        return match method.as_str() {
+            "GET" | "PUT" | "PATCH" => Ok(Action::Subresource(name.clone())),
+            "POST" => Err(unsupported("create")),
+            "DELETE" => Err(unsupported("delete")),
+            _ => Err(unsupported("")),
+        };
+    }
+    match method.as_str() {
+        "GET" if path.watch => Ok(Action::Watch),
+        "GET" if named => Ok(Action::Get),
+        "GET" => Ok(Action::List),
+        // A POST creates what its body names, whatever the path does.
+        "POST" => Ok(Action::Create),
+        "PUT" if named => Ok(Action::Update),
+        "PATCH" if named => Ok(Action::Patch),
+        "PUT" | "PATCH" => Err(nameless()),
+        "DELETE" if named => Ok(Action::Delete),
+        "DELETE" => Ok(Action::DeleteCollection),
+        _ => Err(unsupported("")),
+    }
 }
 
 fn watch_action(

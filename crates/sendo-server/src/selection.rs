@@ -1,5 +1,6 @@
 //! Which objects of a collection a request is about.
 
+use sendo_apimachinery::jsonpath::JsonPath;
 use sendo_apimachinery::selector::FieldOperator;
 use sendo_apimachinery::{FieldSelector, LabelSelector, Meta, Status};
 use serde_json::Value;
@@ -15,9 +16,38 @@ pub(crate) struct Selection {
 }
 
 struct Field {
-    read: fn(&Value) -> String,
+    read: Reader,
     operator: FieldOperator,
     value: String,
+}
+
+/// How the value of a field is read.
+enum Reader {
+    /// As the kind's rules say.
+    Rule(fn(&Value) -> String),
+    /// By a path that the definition names.
+    Path(JsonPath),
+}
+
+impl Reader {
+    fn of(resource: &Resource, field: &str) -> Result<Self, String> {
+        let custom = resource.custom.iter().flat_map(|custom| &custom.selectable);
+        if let Some((_, path)) = custom.into_iter().find(|(name, _)| name == field) {
+            return Ok(Reader::Path(path.clone()));
+        }
+        resource.rules.select(field).map(Reader::Rule)
+    }
+
+    fn read(&self, object: &Value) -> String {
+        match self {
+            Reader::Rule(read) => read(object),
+            Reader::Path(path) => match path.first(object) {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Null) | None => String::new(),
+                Some(other) => other.to_string(),
+            },
+        }
+    }
 }
 
 impl Selection {
@@ -29,10 +59,7 @@ impl Selection {
             FieldSelector::parse(&options.field_selector).map_err(|error| bad(&error))?;
         let mut fields = Vec::new();
         for requirement in selector.requirements() {
-            let read = resource
-                .rules
-                .select(&requirement.field)
-                .map_err(|text| bad(&text))?;
+            let read = Reader::of(resource, &requirement.field).map_err(|text| bad(&text))?;
             fields.push(Field {
                 read,
                 operator: requirement.operator,
@@ -50,7 +77,7 @@ impl Selection {
     /// Adds what an old watch path names: one object.
     pub(crate) fn pin(&mut self, name: &str) {
         self.fields.push(Field {
-            read: |object| Meta::of(object).name().to_owned(),
+            read: Reader::Rule(|object| Meta::of(object).name().to_owned()),
             operator: FieldOperator::Equals,
             value: name.to_owned(),
         });
@@ -70,7 +97,7 @@ impl Selection {
     /// Whether an object, in its storage version, is meant.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let field = |field: &Field| {
-            let equal = (field.read)(object) == field.value;
+            let equal = field.read.read(object) == field.value;
             match field.operator {
                 FieldOperator::Equals => equal,
                 FieldOperator::NotEquals => !equal,

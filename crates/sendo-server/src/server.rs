@@ -10,18 +10,22 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::Response;
 use sendo_apimachinery::Status;
-use sendo_apimachinery::schema::Types;
+use sendo_apimachinery::schema::{Types, show_as_go};
 use sendo_store::{KeyRange, Revision, Store};
 use sendo_world::World;
+use serde_json::Value;
 use tower::Service;
 
 use crate::authenticate::Tokens;
 use crate::body::Body;
 use crate::bootstrap;
 use crate::call::backend;
+use crate::crd::lifecycle::{self, Known};
+use crate::openapi::Documents;
 use crate::pipeline;
-use crate::resource::Catalog;
+use crate::resource::{Catalog, Resource};
 use crate::user::User;
+use crate::wire;
 
 /// What an [`ApiServer`] is made of.
 pub struct Options {
@@ -65,6 +69,9 @@ pub struct ApiServer {
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// The definitions of custom resources in the store could not be read.
+    #[error("cannot read the definitions of custom resources: {0}")]
+    Definitions(Status),
     /// A namespace every cluster has could not be made.
     #[error("cannot create the namespace {namespace}: {status}")]
     Namespace {
@@ -87,8 +94,13 @@ impl ApiServer {
             world: options.world.child("api-server"),
             tokens: options.tokens,
             types: Types::builtin(),
+            documents: Documents::default(),
+            definitions: tokio::sync::Mutex::default(),
             catalog: RwLock::new(Arc::new(Catalog::builtin())),
         });
+        lifecycle::sync(&server)
+            .await
+            .map_err(StartError::Definitions)?;
         bootstrap::namespaces(&server).await?;
         Ok(ApiServer { server })
     }
@@ -199,6 +211,10 @@ pub(crate) struct Server {
     pub(crate) tokens: Tokens,
     /// The types of built-in kinds.
     pub(crate) types: Types,
+    /// OpenAPI documents that were asked for.
+    pub(crate) documents: Documents,
+    /// The definitions of custom resources that the catalog shows.
+    pub(crate) definitions: tokio::sync::Mutex<Known>,
     catalog: RwLock<Arc<Catalog>>,
 }
 
@@ -215,6 +231,40 @@ impl Server {
     /// What is served now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes what is served. Requests that have begun see what was served before.
+    pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
+        let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Catalog::clone(&current);
+        change(&mut next);
+        *current = Arc::new(next);
+    }
+
+    /// The bytes to store for an object in its storage version, as Go would show it.
+    pub(crate) fn encode(&self, resource: &Resource, object: &mut Value) -> Bytes {
+        if let Some(custom) = &resource.custom {
+            custom.prepare_storage(object);
+            return wire::encode(object);
+        }
+        let types = &resource.stored;
+        if let Some(schema) = self.types.kind(&types.api_version, &types.kind) {
+            show_as_go(schema, object);
+        }
+        wire::encode(object)
+    }
+
+    /// A stored object in the version of `resource`, as Go would show it.
+    pub(crate) fn convert(&self, resource: &Resource, object: &Value) -> Value {
+        if resource.is_stored_version() {
+            return object.clone();
+        }
+        let (from, to) = (&resource.stored, &resource.types);
+        let mut converted = (resource.rules.convert)(object, &from.api_version, &to.api_version);
+        if let Some(schema) = self.types.kind(&to.api_version, &to.kind) {
+            show_as_go(schema, &mut converted);
+        }
+        converted
     }
 
     /// Waits until the store has come to `wanted`, for some seconds at most.

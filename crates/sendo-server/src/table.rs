@@ -4,6 +4,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use sendo_apimachinery::Status;
 use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::resources::Column;
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
@@ -11,8 +12,8 @@ use crate::call::Call;
 use crate::negotiate::{MetaVersion, View};
 use crate::printers;
 use crate::resource::Resource;
+use crate::server::Server;
 use crate::view::{self, List, Stored};
-use crate::wire;
 
 /// How much of an object its row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,14 @@ pub(crate) fn of_object(
         version,
         metadata,
         columns(call.resource),
-        vec![row(call.resource, call.now(), version, include, stored)],
+        vec![row(
+            call.server,
+            call.resource,
+            call.now(),
+            version,
+            include,
+            stored,
+        )],
     ))
 }
 
@@ -73,7 +81,16 @@ pub(crate) fn of_list(call: &Call<'_>, version: MetaVersion, list: &List) -> Res
     let rows = list
         .items
         .iter()
-        .map(|item| row(call.resource, call.now(), version, include, item))
+        .map(|item| {
+            row(
+                call.server,
+                call.resource,
+                call.now(),
+                version,
+                include,
+                item,
+            )
+        })
         .collect();
     Ok(table(version, metadata, columns(call.resource), rows))
 }
@@ -96,20 +113,42 @@ pub(crate) fn table(
 
 /// The columns of a resource.
 pub(crate) fn columns(resource: &Resource) -> Value {
-    let column = |column: &sendo_apimachinery::resources::Column| {
+    let column = |(at, column): (usize, &Column)| {
         json!({
             "name": column.name,
             "type": column.kind,
             "format": column.format,
-            "description": "",
+            "description": describe(resource, at, &column.name),
             "priority": column.priority,
         })
     };
-    resource.facts.columns.iter().map(column).collect()
+    resource
+        .facts
+        .columns
+        .iter()
+        .enumerate()
+        .map(column)
+        .collect()
+}
+
+/// What a column shows, in a sentence.
+fn describe(resource: &Resource, at: usize, name: &str) -> String {
+    let custom = resource
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.descriptions.get(at));
+    match (custom, name) {
+        (Some(own), _) if !own.is_empty() => own.clone(),
+        (_, "Name") => "The name that tells the object apart from others of its kind.".to_owned(),
+        (_, "Age") => "How long ago the object was created.".to_owned(),
+        (_, "Created At") => "When the object was created.".to_owned(),
+        (_, name) => format!("{name} of the {}.", resource.facts.kind),
+    }
 }
 
 /// The row of an object.
 pub(crate) fn row(
+    server: &Server,
     resource: &Resource,
     now: Timestamp,
     version: MetaVersion,
@@ -117,9 +156,12 @@ pub(crate) fn row(
     stored: &Stored,
 ) -> Value {
     let facts = &resource.facts;
-    let object = wire::decode(&stored.value, stored.at, &resource.stored);
+    let object = resource.decode(&stored.value, stored.at);
     let mut row = Map::new();
-    let cells = printers::row(&facts.group, &facts.kind, &object, now);
+    let cells = match &resource.custom {
+        Some(custom) => custom.cells(&facts.columns, &object, now),
+        None => printers::row(&facts.group, &facts.kind, &object, now),
+    };
     row.insert("cells".to_owned(), cells.into());
     let conditions = printers::conditions(&facts.group, &facts.kind, &object);
     if !conditions.is_empty() {
@@ -129,7 +171,7 @@ pub(crate) fn row(
     match include {
         Include::None => shown.extend_from_slice(b"null"),
         Include::Metadata => view::metadata(&mut shown, version, stored),
-        Include::Object => view::whole(&mut shown, resource, Some(&resource.types), stored),
+        Include::Object => view::whole(&mut shown, server, resource, Some(&resource.types), stored),
     }
     let shown = serde_json::from_slice(&shown).expect("wire forms are JSON of ours");
     row.insert("object".to_owned(), shown);
@@ -148,7 +190,7 @@ pub(crate) fn of_scale(call: &Call<'_>, code: StatusCode, scale: &Value) -> Resu
         }
     };
     let include = Include::of(call)?;
-    let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "format": "", "description": "", "priority": 0});
+    let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "format": "", "description": format!("{name} of the Scale."), "priority": 0});
     let columns = json!([
         column("Name", "string"),
         column("Desired", "integer"),

@@ -13,6 +13,7 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::negotiate::{MetaVersion, View};
 use crate::resource::Resource;
+use crate::server::Server;
 use crate::wire::{self, TypeMeta};
 
 /// An object as it is stored, and the revision of its last change.
@@ -37,7 +38,13 @@ pub(crate) struct List {
 pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Result<Answer, Status> {
     let mut out = Vec::new();
     match call.request.form.view {
-        View::Whole => whole(&mut out, call.resource, Some(&call.resource.types), stored),
+        View::Whole => whole(
+            &mut out,
+            call.server,
+            call.resource,
+            Some(&call.resource.types),
+            stored,
+        ),
         View::Metadata(version) => metadata(&mut out, version, stored),
         View::MetadataList(_) => {
             return Err(Status::new(
@@ -60,11 +67,12 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Resu
 /// Writes a whole object in the version of `resource`.
 pub(crate) fn whole(
     out: &mut Vec<u8>,
+    server: &Server,
     resource: &Resource,
     types: Option<&TypeMeta>,
     stored: &Stored,
 ) {
-    wire::write(out, types, stored.at, &in_version(resource, stored));
+    wire::write(out, types, stored.at, &in_version(server, resource, stored));
 }
 
 /// Writes the metadata of an object.
@@ -82,14 +90,16 @@ fn partial(version: MetaVersion) -> TypeMeta {
 }
 
 /// The stored form in the version of `resource`: the stored bytes themselves, unless a conversion is needed.
-pub(crate) fn in_version<'a>(resource: &Resource, stored: &'a Stored) -> Cow<'a, [u8]> {
-    if resource.is_stored_version() {
+pub(crate) fn in_version<'a>(
+    server: &Server,
+    resource: &Resource,
+    stored: &'a Stored,
+) -> Cow<'a, [u8]> {
+    if resource.shows_stored(stored.at) {
         return Cow::Borrowed(&stored.value);
     }
-    let object = wire::decode(&stored.value, stored.at, &resource.stored);
-    let (from, to) = (&resource.stored.api_version, &resource.types.api_version);
-    let converted = (resource.rules.convert)(&object, from, to);
-    Cow::Owned(wire::encode(&converted).into())
+    let object = resource.decode(&stored.value, stored.at);
+    Cow::Owned(wire::encode(&server.convert(resource, &object)).into())
 }
 
 /// Answers with a page of a collection.
@@ -109,7 +119,7 @@ pub(crate) fn list(call: &Call<'_>, list: &List) -> Result<Answer, Status> {
             );
             for (at, item) in list.items.iter().enumerate() {
                 separate(&mut out, at);
-                whole(&mut out, resource, types, item);
+                whole(&mut out, call.server, resource, types, item);
             }
             out.extend_from_slice(b"]}");
         }

@@ -69,15 +69,16 @@ impl Body<'_> {
         Ok(object)
     }
 
-    /// Reads an object of a custom kind, as it is; `prune` takes away what the
-    /// kind's schema does not know and returns the paths of that.
+    /// Reads an object of a custom kind, as it is; `admit` brings it into
+    /// the form of its kind and returns the paths of what was unknown and went, or
+    /// why it cannot.
     ///
     /// The kind must be named, but need not be the expected one: that is for
     /// validation to say. The version is for [`Object::check_version`].
     pub fn custom(
         &self,
         expected: &GroupVersionKind,
-        prune: impl FnOnce(&mut Value) -> Vec<String>,
+        admit: impl FnOnce(&mut Value) -> Result<Vec<String>, String>,
     ) -> Result<Object, Status> {
         let (parsed, named) = self.parse(expected)?;
         if named.kind.is_empty() {
@@ -89,7 +90,8 @@ impl Body<'_> {
         let mut decoded = parsed
             .untyped()
             .map_err(|e| cannot_be_handled(&kind, expected, &e))?;
-        let unknown = prune(&mut decoded.value);
+        let unknown =
+            admit(&mut decoded.value).map_err(|e| cannot_be_handled(&kind, expected, &e))?;
         decoded.problems.extend(
             unknown
                 .iter()

@@ -296,7 +296,7 @@ fn a_custom_object_names_its_kind_and_is_pruned() {
         format: Format::Json,
         validation: FieldValidation::Strict,
     };
-    let keep_all = |_: &mut Value| Vec::new();
+    let keep_all = |_: &mut Value| Ok(Vec::new());
     assert_eq!(
         body(r#"{"metadata": {"name": "a"}}"#)
             .custom(&kind, keep_all)
@@ -311,7 +311,7 @@ fn a_custom_object_names_its_kind_and_is_pruned() {
     );
     assert_eq!(
         whole
-            .custom(&kind, |_| vec!["spec.i".to_owned()])
+            .custom(&kind, |_| Ok(vec!["spec.i".to_owned()]))
             .unwrap_err()
             .message,
         r#"Widget in version "v1" cannot be handled as a Widget: strict decoding error: unknown field "spec.i""#

@@ -39,6 +39,92 @@ pub(super) fn changed_metadata(new: &Value, old: &Value) -> Errors {
     )
 }
 
+/// [`new_metadata`] for a kind whose finalizers need no domain.
+pub(super) fn new_plain_metadata(object: &Value, scope: Scope, name: Check) -> Errors {
+    let rules = MetaRules {
+        scope,
+        name,
+        finalizers: FinalizerNames::Any,
+    };
+    meta::validate_create(Meta::of(object), &rules, &Path::new("metadata"))
+}
+
+/// [`changed_metadata`] for a kind whose finalizers need no domain.
+pub(super) fn changed_plain_metadata(new: &Value, old: &Value) -> Errors {
+    let finalizers = FinalizerNames::Any;
+    meta::validate_update(
+        Meta::of(new),
+        Meta::of(old),
+        finalizers,
+        &Path::new("metadata"),
+    )
+}
+
+/// Conditions of the form that newer kinds share.
+pub(super) fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
+    const REASON: &str = "a condition reason must start with alphabetic character, optionally followed by a string of \
+                          alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+    let mut seen: Vec<&str> = Vec::new();
+    for (i, condition) in conditions.iter().enumerate() {
+        let path = path.index(i);
+        let (kind, reason) = (condition.text("type"), condition.text("reason"));
+        if seen.contains(&kind) {
+            errors.push(Error::duplicate(&path.child("type"), kind));
+        }
+        seen.push(kind);
+        label_name(errors, &path.child("type"), kind);
+        one_of(
+            errors,
+            &path.child("status"),
+            condition.text("status"),
+            &["False", "True", "Unknown"],
+        );
+        let generation = condition.count("observedGeneration");
+        if generation < 0 {
+            let fault = "must be greater than or equal to zero";
+            errors.push(Error::invalid(
+                &path.child("observedGeneration"),
+                generation,
+                fault,
+            ));
+        }
+        if !condition.has("lastTransitionTime") {
+            errors.push(Error::required(&path.child("lastTransitionTime"), ""));
+        }
+        let reason_path = path.child("reason");
+        if reason.is_empty() {
+            errors.push(Error::required(&reason_path, ""));
+        } else if !is_reason(reason) {
+            let form = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
+            let fault = names::pattern(
+                REASON,
+                form,
+                &[
+                    "my_name",
+                    "MY_NAME",
+                    "MyName",
+                    "ReasonA,ReasonB",
+                    "ReasonA:ReasonB",
+                ],
+            );
+            errors.push(Error::invalid(&reason_path, reason, fault));
+        }
+        if reason.len() > 1024 {
+            errors.push(Error::too_long(&reason_path, 1024));
+        }
+        if condition.text("message").len() > 32 * 1024 {
+            errors.push(Error::too_long(&path.child("message"), 32 * 1024));
+        }
+    }
+}
+
+fn is_reason(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.ends_with(word)
+        && text.chars().all(|c| word(c) || c == ',' || c == ':')
+}
+
 /// One `Invalid value` for each fault of a text.
 pub(super) fn faults(errors: &mut Errors, path: &Path, value: &str, faults: Vec<String>) {
     errors.extend(
@@ -100,11 +186,6 @@ pub(super) fn non_negative(errors: &mut Errors, path: &Path, value: i64) {
     if value < 0 {
         errors.push(Error::invalid(path, value, NEGATIVE));
     }
-}
-
-/// A number that may be left out.
-pub(super) fn optional_non_negative(errors: &mut Errors, path: &Path, value: Option<i64>) {
-    non_negative(errors, path, value.unwrap_or_default());
 }
 
 pub(super) fn positive(errors: &mut Errors, path: &Path, value: i64) {

@@ -43,6 +43,7 @@ mod node;
 mod ordered;
 mod pod;
 mod policy;
+mod quota;
 mod rbac;
 mod resources;
 mod secret;

@@ -206,7 +206,8 @@ pub(super) fn is_extended(name: &str) -> bool {
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn is_overcommittable(name: &str) -> bool {
+/// Whether more of a resource may be promised than there is.
+pub(super) fn is_overcommittable(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
@@ -223,7 +224,8 @@ pub(super) fn name(errors: &mut Errors, path: &Path, name: &str) {
     }
 }
 
-fn container_name(errors: &mut Errors, path: &Path, resource: &str) {
+/// A resource's name that a container can request.
+pub(super) fn container_name(errors: &mut Errors, path: &Path, resource: &str) {
     name(errors, path, resource);
     if !resource.contains('/') {
         let is_standard =

@@ -11,6 +11,7 @@ use crate::decode;
 use crate::kinds::Update;
 use crate::options::{Write, WriteOptions};
 use crate::path::ResourcePath;
+use crate::strategy::Strategy;
 use crate::verbs::update;
 
 /// `POST pods/<name>/binding`.
@@ -73,12 +74,12 @@ async fn assign(
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     // What a binding sets is decided here, so the pod's own rules are not asked.
-    let strategy = Update {
+    let strategy = Strategy::Other(Update {
         prepare: |_, _, _| {},
         validate: |_, _, _| Vec::new(),
-    };
+    });
     let now = time_text(call.now());
-    update::change(call, &strategy, options, |old| {
+    update::change(call, strategy, options, |old| {
         bound(call, old, binding, &now)
     })
     .await?;

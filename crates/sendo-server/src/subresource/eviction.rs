@@ -90,7 +90,7 @@ async fn claim(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(), Status
         }
         let put = Transaction::new()
             .unchanged(entry.key.clone(), entry.modified)
-            .put(entry.key.clone(), wire::encode(&budget));
+            .put(entry.key.clone(), call.server.encode(budgets, &mut budget));
         match call.server.store.commit(put).await {
             Ok(_) => return Ok(()),
             Err(Error::Conflict { .. }) => {}

@@ -10,8 +10,8 @@ use sendo_apimachinery::Status;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::decode;
-use crate::kinds::Update;
 use crate::options::{Write, WriteOptions};
+use crate::strategy::Strategy;
 use crate::verbs::{get, patch, update};
 
 pub(crate) use binding::bind_by_collection;
@@ -24,14 +24,14 @@ pub(crate) async fn answer(call: &Call<'_>, name: &str) -> Result<Answer, Status
         ("binding", "pods") if core => binding::bind(call).await,
         ("eviction", "pods") if core => eviction::evict(call).await,
         _ => match strategy(call, name) {
-            Some(strategy) => of_object(call, &strategy).await,
+            Some(strategy) => of_object(call, strategy).await,
             None => Err(Status::no_such_resource()),
         },
     }
 }
 
 /// A subresource that reads and writes the object itself, by rules of its own.
-async fn of_object(call: &Call<'_>, strategy: &Update) -> Result<Answer, Status> {
+async fn of_object(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
     match call.request.method {
         Method::GET => get::get(call).await,
         Method::PATCH => patch::patch(call, strategy).await,
@@ -44,13 +44,13 @@ async fn of_object(call: &Call<'_>, strategy: &Update) -> Result<Answer, Status>
     }
 }
 
-fn strategy(call: &Call<'_>, name: &str) -> Option<Update> {
-    let rules = call.resource.rules;
+fn strategy(call: &Call<'_>, name: &str) -> Option<Strategy> {
     if name == "status" {
-        return Some(Update {
-            prepare: rules.prepare_for_status_update,
-            validate: rules.validate_status_update,
-        });
+        return Some(Strategy::Status);
     }
-    rules.subresource(name).copied()
+    call.resource
+        .rules
+        .subresource(name)
+        .copied()
+        .map(Strategy::Other)
 }

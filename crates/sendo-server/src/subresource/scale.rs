@@ -2,13 +2,15 @@
 
 use http::{Method, StatusCode};
 use sendo_apimachinery::field::{Error as FieldError, Path};
-use sendo_apimachinery::{GroupKind, GroupVersionKind, LabelSelector, Meta, Status};
+use sendo_apimachinery::{GroupKind, GroupVersionKind, LabelSelector, Meta, Status, go_quote};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
 use crate::call::Call;
+use crate::crd::ScalePaths;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
+use crate::strategy::Strategy;
 use crate::verbs::{patch, update};
 
 /// Reads or writes the scale of the object that the path names.
@@ -16,7 +18,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
     match call.request.method {
         Method::GET => {
             let entry = call.entry().await?;
-            show(call, StatusCode::OK, &scale_of(&call.decode(&entry)))
+            show(call, StatusCode::OK, &readable(call, &call.decode(&entry))?)
         }
         Method::PATCH => {
             let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
@@ -45,34 +47,26 @@ async fn write(
     options: &WriteOptions,
     next: impl Fn(&Value) -> Result<Value, Status>,
 ) -> Result<Answer, Status> {
-    let strategy = update::main_strategy(call);
-    let stored = update::change(call, &strategy, options, |old| {
-        let mut scale = next(&scale_of(old))?;
+    let stored = update::change(call, Strategy::Main, options, |old| {
+        let mut scale = next(&scale_of(call, old))?;
         decode::check_name(call, &scale)?;
         decode::place(call, &mut scale)?;
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 {
+        if replicas < 0 && call.resource.custom.is_none() {
             let path = Path::new("spec").child("replicas");
             let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
-            return Err(Status::invalid(
-                &GroupKind::new("autoscaling", "Scale"),
-                call.name(),
-                &[error],
-            ));
+            let kind = GroupKind::new("autoscaling", "Scale");
+            return Err(Status::invalid(&kind, call.name(), &[error]));
         }
         let (wanted, found) = (Meta::of(&scale).uid(), Meta::of(old).uid());
         if !wanted.is_empty() && wanted != found {
-            let why = format_args!(
-                "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-            );
-            return Err(Status::conflict(
-                &call.resource.group_resource(),
-                call.name(),
-                why,
-            ));
+            return Err(update::wrong_uid(call, wanted, found));
         }
         let mut new = old.clone();
-        new["spec"]["replicas"] = replicas.into();
+        match paths(call) {
+            Some(paths) => paths.spec_replicas.write(&mut new, replicas),
+            None => new["spec"]["replicas"] = replicas.into(),
+        }
         let version = Meta::of(&scale).resource_version();
         if !version.is_empty() {
             new["metadata"]["resourceVersion"] = version.into();
@@ -80,8 +74,8 @@ async fn write(
         Ok(new)
     })
     .await?;
-    let object = crate::wire::decode(&stored.value, stored.at, &call.resource.stored);
-    show(call, StatusCode::OK, &scale_of(&object))
+    let object = call.resource.decode(&stored.value, stored.at);
+    show(call, StatusCode::OK, &scale_of(call, &object))
 }
 
 fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Status> {
@@ -91,8 +85,28 @@ fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Stat
     Ok(Answer::Json(code, answer::to_bytes(scale)))
 }
 
+/// Where a custom resource keeps its numbers; built-in kinds have them at the same places all.
+fn paths<'a>(call: &Call<'a>) -> Option<&'a ScalePaths> {
+    call.resource.custom.as_ref()?.scale.as_ref()
+}
+
+/// The scale of an object that says how many replicas it wants.
+fn readable(call: &Call<'_>, object: &Value) -> Result<Value, Status> {
+    if let Some(path) = paths(call)
+        .map(|paths| &paths.spec_replicas)
+        .filter(|path| path.read(object).is_none())
+    {
+        let cause = format_args!(
+            "the spec replicas field {} does not exist",
+            go_quote(&path.text)
+        );
+        return Err(Status::internal_error(cause));
+    }
+    Ok(scale_of(call, object))
+}
+
 /// The scale of an object.
-fn scale_of(object: &Value) -> Value {
+fn scale_of(call: &Call<'_>, object: &Value) -> Value {
     let meta = Meta::of(object);
     let mut metadata = Map::new();
     for member in [
@@ -106,18 +120,29 @@ fn scale_of(object: &Value) -> Value {
             metadata.insert(member.to_owned(), value.clone());
         }
     }
-    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let (wanted, present, selector) = match paths(call) {
+        Some(paths) => (
+            paths.spec_replicas.read(object).unwrap_or(0),
+            paths.status_replicas.read(object).unwrap_or(0),
+            paths
+                .selector
+                .as_ref()
+                .and_then(|path| path.first(object)?.as_str())
+                .unwrap_or_default()
+                .to_owned(),
+        ),
+        None => (
+            object["spec"]["replicas"].as_i64().unwrap_or(0),
+            object["status"]["replicas"].as_i64().unwrap_or(0),
+            selector(&object["spec"]["selector"]),
+        ),
+    };
     let mut spec = Map::new();
-    let replicas = number(&object["spec"]["replicas"]);
-    if replicas != 0 {
-        spec.insert("replicas".to_owned(), replicas.into());
+    if wanted != 0 {
+        spec.insert("replicas".to_owned(), wanted.into());
     }
     let mut status = Map::new();
-    status.insert(
-        "replicas".to_owned(),
-        number(&object["status"]["replicas"]).into(),
-    );
-    let selector = selector(&object["spec"]["selector"]);
+    status.insert("replicas".to_owned(), present.into());
     if !selector.is_empty() {
         status.insert("selector".to_owned(), selector.into());
     }

@@ -1,19 +1,18 @@
 //! Creating an object.
 
 use http::StatusCode;
-use sendo_apimachinery::field::Path;
-use sendo_apimachinery::meta::{FinalizerNames, MetaRules, Scope, validate_create};
-use sendo_apimachinery::{Meta, MetaMut, Status, names};
+use sendo_apimachinery::{Meta, MetaMut, Status};
 use sendo_store::{At, Error, Revision, Transaction};
 use serde_json::Value;
 
 use crate::admission;
 use crate::answer::Answer;
 use crate::call::{Call, backend, time_text};
+use crate::crd;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
+use crate::owners;
 use crate::view::{self, Stored};
-use crate::wire;
 
 /// How often another name is drawn when a generated one is taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -69,27 +68,19 @@ async fn insert_once(
     let cx = call.cx();
     let resource = call.resource;
     begin(call, &mut object);
+    owners::dedup(call, &mut object);
     let name = Meta::of(&object).name().to_owned();
     admission::admit_create(call, &name).await?;
-    (resource.rules.prepare_for_create)(&cx, &mut object);
+    resource.prepare_create(&cx, &mut object);
 
-    let mut errors = (resource.rules.validate)(&cx, &object);
-    if errors.is_empty() {
-        let rules = MetaRules {
-            scope: if resource.is_namespaced() {
-                Scope::Namespaced
-            } else {
-                Scope::Cluster
-            },
-            name: names::path_segment,
-            finalizers: FinalizerNames::Any,
-        };
-        errors = validate_create(Meta::of(&object), &rules, &Path::new("metadata"));
+    let mut errors = resource.validate_create(&cx, &object);
+    if resource.is_definition() {
+        errors = crd::validate_create(&object, &call.server.types);
     }
     if !errors.is_empty() {
-        return Err(Status::invalid(&resource.group_kind(), &name, &errors));
+        return Err(Status::invalid(&call.kind_of(&object), &name, &errors));
     }
-    for warning in (resource.rules.warnings_on_create)(&object) {
+    for warning in resource.warnings(&object, None) {
         call.request.warn(warning);
     }
     (resource.rules.canonicalize)(&mut object);
@@ -104,7 +95,7 @@ async fn insert_once(
         ));
     }
     let key = call.key(&name)?;
-    let value = wire::encode(&object);
+    let value = call.encode(&mut object);
     let transaction = Transaction::new()
         .absent(key.clone())
         .put(key.clone(), value.clone());

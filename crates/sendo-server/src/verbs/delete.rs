@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::admission;
 use crate::answer::Answer;
 use crate::call::{Call, backend, time_text};
+use crate::crd::lifecycle;
 use crate::decode;
 use crate::kinds::Dependents;
 use crate::options;
 use crate::view::{self, Stored};
-use crate::wire;
 
 /// The finalizer that keeps an owner until its dependents are without it.
 const ORPHAN: &str = "orphan";
@@ -118,13 +118,12 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer, Status> {
         call.request.warn(text);
     }
     let outcome = remove(call, call.name(), &options).await?;
-    let returns_object = call.resource.rules.delete_returns_object;
+    let returns_object = call.resource.facts.returns_deleted;
     match outcome {
         Outcome::Gone(stored) if returns_object => view::object(call, StatusCode::OK, &stored),
         Outcome::Gone(stored) => Ok(done(call, &stored)),
         Outcome::Pending(stored) => {
-            let foreground = options.propagation_policy.as_deref() == Some("Foreground");
-            let accepted = foreground || options.orphan_dependents == Some(false);
+            let accepted = options.orphan_dependents == Some(false);
             let code = if accepted {
                 StatusCode::ACCEPTED
             } else {
@@ -211,8 +210,8 @@ async fn write(
                 at,
             }))
         }
-        Step::Mark(object) => {
-            let value = wire::encode(&object);
+        Step::Mark(mut object) => {
+            let value = call.encode(&mut object);
             if options.is_dry_run() || value == entry.value {
                 return Ok(Outcome::Pending(Stored {
                     value,
@@ -223,8 +222,8 @@ async fn write(
             let at = store.commit(put).await?;
             Ok(Outcome::Pending(Stored { value, at }))
         }
-        Step::MarkAndDelete(object) => {
-            let value = wire::encode(&object);
+        Step::MarkAndDelete(mut object) => {
+            let value = call.encode(&mut object);
             if options.is_dry_run() {
                 return Ok(Outcome::Gone(Stored {
                     value,
@@ -274,6 +273,10 @@ fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Step {
         return namespace_step(call, object, options);
     }
     let now = call.now();
+    if call.resource.is_definition() && Meta::of(&object).deletion_timestamp().is_none() {
+        lifecycle::mark(&mut object, &time_text(now));
+        return Step::Mark(object);
+    }
     match grace(call, &object, options) {
         Grace::Pending => return Step::Leave,
         Grace::Shortened { until, seconds } => {

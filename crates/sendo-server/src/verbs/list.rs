@@ -1,9 +1,11 @@
 //! Reading a collection, whole or in pages.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use http::StatusCode;
 use sendo_apimachinery::Status;
+use sendo_apimachinery::decode::{self as reader, Format};
 use sendo_store::{At, Error, KeyRange, Page, Revision};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +52,14 @@ struct Token {
     start: String,
 }
 
+/// Tokens are read as Go reads them, which minds no bits that are left over.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 const NEWEST: i64 = -1;
 
@@ -191,15 +201,17 @@ fn token(rv: i64, start: String) -> String {
         rv,
         start,
     };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token is plain data"))
+    BASE64.encode(serde_json::to_vec(&token).expect("a token is plain data"))
 }
 
 fn read_token(text: &str) -> Result<Token, Status> {
     let refuse = |why: &str| Status::bad_request(format!("invalid continue token: {why}"));
-    let bytes = URL_SAFE_NO_PAD
+    let bytes = BASE64
         .decode(text)
         .map_err(|error| refuse(&format!("continue key is not valid: {error}")))?;
-    let token: Token = serde_json::from_slice(&bytes)
+    let parsed = reader::untyped(&bytes, Format::Json)
+        .map_err(|error| refuse(&format!("continue key is not valid: {error}")))?;
+    let token: Token = serde_json::from_value(parsed.value)
         .map_err(|error| refuse(&format!("continue key is not valid: {error}")))?;
     if token.v != TOKEN_VERSION {
         return Err(refuse(
@@ -233,7 +245,7 @@ mod tests {
             start: "ns/a\0".to_owned(),
         };
         assert_eq!(read_token(&text).unwrap(), expected);
-        let json = URL_SAFE_NO_PAD.decode(text).unwrap();
+        let json = BASE64.decode(text).unwrap();
         assert_eq!(
             json,
             br#"{"v":"meta.k8s.io/v1","rv":7,"start":"ns/a\u0000"}"#
@@ -267,7 +279,7 @@ mod tests {
                 start: "../secrets/a".into(),
             },
         ] {
-            let text = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap());
+            let text = BASE64.encode(serde_json::to_vec(&token).unwrap());
             assert!(read_token(&text).is_err(), "{token:?}");
         }
     }

@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::call::Call;
+use crate::crd::Custom;
 use crate::decode;
-use crate::kinds::Update;
 use crate::options::{Write, WriteOptions};
+use crate::strategy::Strategy;
 use crate::verbs::update;
 use crate::view;
 
@@ -52,20 +53,25 @@ impl PatchType {
 }
 
 /// Patches the object that the path names.
-pub(crate) async fn patch(call: &Call<'_>, strategy: &Update) -> Result<Answer, Status> {
+pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
     let stored = update::change(call, strategy, &options, |old| {
         let current = decode::from_storage(call, old);
-        let types = &call.resource.types;
-        let schema = call.server.types.kind(&types.api_version, &types.kind);
-        let mut patched = apply(
-            call,
-            &options,
-            &current,
-            schema.expect("every built-in kind has a type"),
-        )?;
+        let mut patched = match &call.resource.custom {
+            Some(custom) => apply_custom(call, &options, &current, custom)?,
+            None => {
+                let types = &call.resource.types;
+                let schema = call.server.types.kind(&types.api_version, &types.kind);
+                apply(
+                    call,
+                    &options,
+                    &current,
+                    schema.expect("every built-in kind has a type"),
+                )?
+            }
+        };
         decode::check_name(call, &patched)?;
-        (call.resource.rules.default)(&mut patched);
+        call.resource.default_object(&mut patched);
         let mut new = decode::to_storage(call, patched);
         decode::place(call, &mut new)?;
         Ok(new)
@@ -129,6 +135,42 @@ pub(crate) fn apply(
         object[member] = current[member].clone();
     }
     Ok(object)
+}
+
+/// Applies the request's patch to a custom resource, and prunes the outcome to its schema.
+fn apply_custom(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    current: &Value,
+    custom: &Custom,
+) -> Result<Value, Status> {
+    let mut patched = current.clone();
+    let untyped = reader::untyped(&call.request.body, Format::Json)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let mut problems = untyped.problems;
+    if PatchType::of(call.request) == Some(PatchType::Json) {
+        let patch = JsonPatch::from_body(untyped.value)?;
+        let unknown = patch.unknown_fields().iter();
+        problems = unknown
+            .map(|field| format!("json patch unknown field \"{field}\""))
+            .collect();
+        patch.apply(&mut patched)?;
+    } else {
+        merge_patch(&mut patched, untyped.value)?;
+    }
+    if !patched.is_object() {
+        return Err(refuse(&patched, "it is no object"));
+    }
+    let shown = patched.clone();
+    let unknown = custom.schema().admit(&mut patched, &call.server.types);
+    let unknown = unknown.map_err(|error| refuse(&shown, &error.to_string()))?;
+    problems.extend(
+        unknown
+            .iter()
+            .map(|field| format!("unknown field \"{field}\"")),
+    );
+    judge(call, options, problems).map_err(|error| refuse(&shown, &error))?;
+    Ok(patched)
 }
 
 /// Warns of what is unknown or there twice, or refuses it.

@@ -9,27 +9,28 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::call::{Call, backend};
+use crate::crd;
 use crate::decode;
-use crate::kinds::Update;
 use crate::options::{Write, WriteOptions};
+use crate::owners;
 use crate::query;
+use crate::strategy::Strategy;
 use crate::verbs::create;
 use crate::view::{self, Stored};
-use crate::wire;
 
 /// Puts the object of the body in place of the stored one.
 pub(crate) async fn update(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Update)?;
     let object = decode::object(call, &options)?;
     decode::check_name(call, &object)?;
-    replace(call, object, &main_strategy(call), &options).await
+    replace(call, object, Strategy::Main, &options).await
 }
 
 /// Puts a decoded object of the request's version in place of the stored one, which must be there.
 pub(crate) async fn replace_existing(
     call: &Call<'_>,
     object: Value,
-    strategy: &Update,
+    strategy: Strategy,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     let stored = put(call, object, strategy, options).await?;
@@ -40,7 +41,7 @@ pub(crate) async fn replace_existing(
 pub(crate) async fn replace(
     call: &Call<'_>,
     object: Value,
-    strategy: &Update,
+    strategy: Strategy,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     let changed = put(call, object.clone(), strategy, options).await;
@@ -51,6 +52,10 @@ pub(crate) async fn replace(
                 && is_absent(call).await? =>
         {
             let mut object = object;
+            let uid = Meta::of(&object).uid();
+            if !uid.is_empty() {
+                return Err(wrong_uid(call, uid, ""));
+            }
             MetaMut::of(&mut object).remove("resourceVersion");
             let stored = create::insert(call, object, options).await?;
             view::object(call, StatusCode::CREATED, &stored)
@@ -62,7 +67,7 @@ pub(crate) async fn replace(
 async fn put(
     call: &Call<'_>,
     object: Value,
-    strategy: &Update,
+    strategy: Strategy,
     options: &WriteOptions,
 ) -> Result<Stored, Status> {
     let mut new = decode::to_storage(call, object);
@@ -71,18 +76,19 @@ async fn put(
     change(call, strategy, options, |old| {
         let found = Meta::of(old).uid();
         if !uid.is_empty() && uid != found {
-            let why = format_args!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
-            );
-            return Err(Status::conflict(
-                &call.resource.group_resource(),
-                call.name(),
-                why,
-            ));
+            return Err(wrong_uid(call, &uid, found));
         }
         Ok(new.clone())
     })
     .await
+}
+
+/// The refusal of a write that is meant for another incarnation of the object.
+pub(crate) fn wrong_uid(call: &Call<'_>, wanted: &str, found: &str) -> Status {
+    let why = format_args!(
+        "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    );
+    Status::conflict(&call.resource.group_resource(), call.name(), why)
 }
 
 async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
@@ -96,14 +102,6 @@ async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
     Ok(found.entry.is_none())
 }
 
-/// How a write of the object itself goes.
-pub(crate) fn main_strategy(call: &Call<'_>) -> Update {
-    Update {
-        prepare: call.resource.rules.prepare_for_update,
-        validate: call.resource.rules.validate_update,
-    }
-}
-
 /// Changes the object that the path names.
 ///
 /// `next` makes the new object of the old one, both in their storage version.
@@ -111,7 +109,7 @@ pub(crate) fn main_strategy(call: &Call<'_>) -> Update {
 /// a resourceVersion in the new object then ends that with a conflict.
 pub(crate) async fn change(
     call: &Call<'_>,
-    strategy: &Update,
+    strategy: Strategy,
     options: &WriteOptions,
     next: impl Fn(&Value) -> Result<Value, Status>,
 ) -> Result<Stored, Status> {
@@ -120,8 +118,9 @@ pub(crate) async fn change(
         let old = call.decode(&entry);
         let mut new = next(&old)?;
         lock(call, &mut new, &entry)?;
+        owners::dedup(call, &mut new);
         let warnings = judge(call, strategy, &mut new, &old)?;
-        let value = wire::encode(&new);
+        let value = call.encode(&mut new);
         for warning in warnings {
             call.request.warn(warning);
         }
@@ -187,18 +186,17 @@ fn lock(call: &Call<'_>, new: &mut Value, entry: &Entry) -> Result<(), Status> {
 /// Restores what no writer may change, and refuses what is wrong with the rest.
 fn judge(
     call: &Call<'_>,
-    strategy: &Update,
+    strategy: Strategy,
     new: &mut Value,
     old: &Value,
 ) -> Result<Vec<String>, Status> {
-    let rules = call.resource.rules;
     let cx = call.cx();
     let was = Meta::of(old);
     let mut meta = MetaMut::of(new);
     meta.remove("selfLink");
     restore(&mut meta, was, "managedFields");
     restore(&mut meta, was, "generation");
-    (strategy.prepare)(&cx, new, old);
+    strategy.prepare(call.resource, &cx, new, old);
 
     let mut meta = MetaMut::of(new);
     if meta.view().uid().is_empty() {
@@ -217,16 +215,15 @@ fn judge(
         FinalizerNames::Any,
         &Path::new("metadata"),
     );
-    errors.extend((strategy.validate)(&cx, new, old));
-    if !errors.is_empty() {
-        return Err(Status::invalid(
-            &call.resource.group_kind(),
-            call.name(),
-            &errors,
-        ));
+    errors.extend(strategy.validate(call.resource, &cx, new, old));
+    if call.resource.is_definition() {
+        errors.extend(crd::validate_update(new, old, &call.server.types));
     }
-    let warnings = (rules.warnings_on_update)(new, old);
-    (rules.canonicalize)(new);
+    if !errors.is_empty() {
+        return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
+    }
+    let warnings = call.resource.warnings(new, Some(old));
+    (call.resource.rules.canonicalize)(new);
     Ok(warnings)
 }
 

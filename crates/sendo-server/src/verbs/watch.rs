@@ -39,6 +39,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
         selection.pin(name);
     }
     let version = get::version(&options.resource_version)?;
+    let custom = call.resource.custom.as_ref();
     let events = Events::new(call)?;
     let range = match selection
         .name()
@@ -68,7 +69,12 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
         deadline,
         wake: deadline,
         timer: Box::pin(std::future::pending()),
-        stop: call.server.world.tasks().stopping().clone(),
+        stop: custom
+            .map_or_else(
+                || call.server.world.tasks().stopping(),
+                |custom| &custom.gone,
+            )
+            .clone(),
         clock,
         ended: false,
     };
@@ -91,6 +97,17 @@ async fn begin(
     range: &KeyRange,
 ) -> Result<(Option<Vec<Stored>>, Watch), Status> {
     let store = &call.server.store;
+    let since = call
+        .resource
+        .custom
+        .as_ref()
+        .map_or(Revision(0), |custom| custom.since);
+    if version > Revision(0) && version < since {
+        return Err(too_old(Error::Compacted {
+            asked: version,
+            oldest: since,
+        }));
+    }
     let wants_state = options
         .send_initial_events
         .unwrap_or(version == Revision(0));

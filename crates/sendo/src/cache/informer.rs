@@ -9,6 +9,7 @@ use bytes::Bytes;
 use sendo_world::Timestamp;
 use tokio::sync::watch;
 
+use super::CacheOptions;
 use super::index::{Index, IndexValue};
 use super::reflector::Update;
 use super::selection::Selection;
@@ -92,6 +93,7 @@ impl<K> fmt::Debug for Informer<K> {
 pub(super) struct Shared<K> {
     kind: Arc<Kind>,
     selection: Arc<Selection>,
+    keep_managed_fields: bool,
     inner: Mutex<Inner<K>>,
     /// What readers see. Locked only to exchange or to copy the reference.
     published: RwLock<Arc<View<K>>>,
@@ -110,7 +112,7 @@ struct Inner<K> {
 }
 
 impl<K: Object> Shared<K> {
-    pub(super) fn new(kind: Kind, selection: Selection) -> Self {
+    pub(super) fn new(kind: Kind, selection: Selection, options: &CacheOptions) -> Self {
         let (kind, selection) = (Arc::new(kind), Arc::new(selection));
         let unsynced: BTreeSet<_> = selection.scopes().into_iter().collect();
         Shared {
@@ -127,6 +129,14 @@ impl<K: Object> Shared<K> {
             }),
             kind,
             selection,
+            keep_managed_fields: options.keep_managed_fields,
+        }
+    }
+
+    /// Takes away what is not to be kept in memory.
+    pub(super) fn trim(&self, object: &mut K) {
+        if !self.keep_managed_fields {
+            object.meta_mut().managed_fields = None;
         }
     }
 
@@ -339,7 +349,7 @@ impl<K: Object> AnyInformer for Shared<K> {
             // Written as another type than it is cached as: metadata, or JSON.
             None => match serde_json::from_slice::<K>(answer) {
                 Ok(mut object) => {
-                    object.meta_mut().managed_fields = None;
+                    self.trim(&mut object);
                     Arc::new(object)
                 }
                 // The watch will say that it does not decode.

@@ -135,7 +135,8 @@ impl Cache {
         if let Some(running) = informers.get(&id) {
             return downcast(&running.informer);
         }
-        let shared = Arc::new(Shared::new(id.kind.clone(), id.selection.clone()));
+        let shared = Shared::new(id.kind.clone(), id.selection.clone(), &self.shared.options);
+        let shared = Arc::new(shared);
         let tasks = self.shared.world.tasks().child(&id.kind.to_string());
         for scope in id.selection.scopes() {
             self.start(&tasks, &shared, scope);
@@ -253,10 +254,7 @@ impl Cache {
             None => "watch".to_owned(),
         };
         let CacheShared {
-            world,
-            transport,
-            options,
-            ..
+            world, transport, ..
         } = &*self.shared;
         // Not the world itself: the task would keep its own owner alive.
         let reflector = Reflector {
@@ -265,7 +263,6 @@ impl Cache {
             transport: transport.clone(),
             clock: world.clock().clone(),
             random: world.random().child(&format!("{} {name}", informer.kind())),
-            keep_managed_fields: options.keep_managed_fields,
         };
         let closing = Closing(informer.clone());
         let stopping = tasks.stopping().clone();

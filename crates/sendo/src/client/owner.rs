@@ -31,9 +31,8 @@ pub enum OwnerError {
     },
 }
 
-/// Makes `owner` the one that controls `object`: it goes away with its owner,
-/// waits for by a deletion of the owner that asks for it, and no other can
-/// control it. Does nothing if that is so already.
+/// Makes `owner` the one that controls `object`, which then goes away with it;
+/// a foreground deletion of the owner waits for that. Does nothing if it is so already.
 pub fn set_controller<O: Typed, K: Object>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
     let mut reference = reference(owner, object)?;
     reference.controller = Some(true);

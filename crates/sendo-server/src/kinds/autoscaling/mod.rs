@@ -1,5 +1,6 @@
 //! HorizontalPodAutoscalers, served in two versions and stored in the newer.
 
+mod validate;
 mod version_one;
 
 use serde_json::{Value, json};
@@ -22,7 +23,10 @@ pub(super) const RULES: Rules = Rules {
         );
     },
     prepare_for_update: |_, new, old| new.copy_from("status", old),
+    validate: |_, autoscaler| validate::create(autoscaler),
+    validate_update: |_, new, old| validate::update(new, old),
     prepare_for_status_update: writes::status_with_metadata,
+    validate_status_update: |_, new, old| validate::status_update(new, old),
     convert: |object, from, to| match (from, to) {
         (V1, V2) => version_one::to_v2(object),
         (V2, V1) => version_one::from_v2(object),

@@ -1,9 +1,15 @@
 //! Jobs.
 
-use serde_json::Value;
+use sendo_apimachinery::field::{BadValue, Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
+use sendo_apimachinery::selector::LabelSelector;
+use serde_json::{Map, Value};
 
+use super::{job_spec, job_status};
+use crate::kinds::check::{self, Errors};
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Cx, Dependents, NAMESPACE, Rules, UnknownFields, pod, writes};
+use crate::kinds::{Cx, Dependents, NAMESPACE, Rules, UnknownFields, ordered, pod, writes};
 
 /// Labels that tell a job's pods from all others; each pair is the label of today and the one before it.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
@@ -22,7 +28,15 @@ pub(super) const RULES: Rules = Rules {
         drop_unserved(new);
         writes::spec_moves_generation(cx, new, old);
     },
+    validate: |_, job| validate(job),
+    validate_update: |_, new, old| {
+        let mut errors = validate(new);
+        errors.extend(validate_update(new, old));
+        errors
+    },
     prepare_for_status_update: writes::status_with_metadata,
+    validate_status_update: |_, new, old| job_status::validate_update(new, old),
+    warnings_on_create: warnings,
     selectable_fields: &[
         NAMESPACE,
         ("status.successful", |job| {
@@ -108,6 +122,222 @@ fn drop_unserved(job: &mut Value) {
     pod::prepare::drop_unserved(job.object("spec").object("template").object("spec"));
 }
 
+fn validate(job: &Value) -> Errors {
+    let mut errors = check::new_metadata(job, Scope::Namespaced, names::dns1123_subdomain);
+    generated_selector(&mut errors, job);
+    spec_with_selector(&mut errors, job.at("spec"));
+    let (name, spec) = (job.at("metadata").text("name"), job.at("spec"));
+    if let Some(completions) = spec
+        .number("completions")
+        .filter(|completions| *completions > 0)
+        && spec.text("completionMode") == "Indexed"
+    {
+        let last = format!("{name}-{}", completions - 1);
+        if !names::dns1123_label(&last).is_empty() {
+            let fault = format!("will not able to create pod with invalid DNS label: {last}");
+            errors.push(Error::invalid(
+                &Path::new("metadata").child("name"),
+                name,
+                fault,
+            ));
+        }
+    }
+    errors
+}
+
+/// The selector that was made for the job, and the labels that it selects by.
+fn generated_selector(errors: &mut Errors, job: &Value) {
+    let spec = job.at("spec");
+    if spec.is_set("manualSelector") || !spec.has("selector") {
+        return;
+    }
+    let (uid, name) = (
+        job.at("metadata").text("uid"),
+        job.at("metadata").text("name"),
+    );
+    check::required(errors, &Path::new("metadata").child("uid"), uid);
+    let labels = spec.at("template").at("metadata").at("labels");
+    let path = Path::new("spec")
+        .child("template")
+        .child("metadata")
+        .child("labels");
+    let expected = [
+        (UID_LABELS[1], uid),
+        (NAME_LABELS[1], name),
+        (UID_LABELS[0], uid),
+        (NAME_LABELS[0], name),
+    ];
+    for (key, value) in expected {
+        let fault = format!("must be '{value}'");
+        match labels.at(key).as_str() {
+            None => errors.push(Error::required(&path.key(key), fault)),
+            Some(found) if found != value => {
+                errors.push(Error::invalid(&path.key(key), labels.clone(), fault));
+            }
+            Some(_) => {}
+        }
+    }
+    let labels: Map<String, Value> = expected
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
+    if parsed(spec.at("selector")).is_some_and(|selector| !selector.matches(&labels)) {
+        let shown = BadValue::Raw(ordered::selector(spec.at("selector")));
+        let path = Path::new("spec").child("selector");
+        errors.push(Error::invalid(
+            &path,
+            shown,
+            "`selector` not auto-generated",
+        ));
+    }
+}
+
+fn parsed(selector: &Value) -> Option<LabelSelector> {
+    LabelSelector::from_object(Some(selector).filter(|selector| !selector.is_null())).ok()
+}
+
+fn spec_with_selector(errors: &mut Errors, spec: &Value) {
+    let path = Path::new("spec");
+    job_spec::validate(errors, &path, spec);
+    let selector = spec.at("selector");
+    if selector.is_null() {
+        errors.push(Error::required(&path.child("selector"), ""));
+    } else {
+        check::selector(errors, &path.child("selector"), selector);
+    }
+    let labels = spec.at("template").at("metadata").at("labels");
+    let none = Map::new();
+    if parsed(selector)
+        .is_some_and(|selector| !selector.matches(labels.as_object().unwrap_or(&none)))
+    {
+        let path = path.child("template").child("metadata").child("labels");
+        errors.push(Error::invalid(
+            &path,
+            labels.clone(),
+            "`selector` does not match template `labels`",
+        ));
+    }
+}
+
+/// Most of a job is fixed; a suspended one may be given to other nodes, with other resources.
+fn validate_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = check::changed_metadata(new, old);
+    let (spec, old_spec, path) = (new.at("spec"), old.at("spec"), Path::new("spec"));
+    spec_with_selector(&mut errors, spec);
+    completions(&mut errors, &path.child("completions"), spec, old_spec);
+    if spec.at("selector") != old_spec.at("selector") {
+        let shown = BadValue::Raw(ordered::selector(spec.at("selector")));
+        errors.push(Error::invalid(
+            &path.child("selector"),
+            shown,
+            "field is immutable",
+        ));
+    }
+    template(&mut errors, &path, spec, old);
+    for key in [
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
+        check::immutable(
+            &mut errors,
+            &path.child(key),
+            spec.at(key),
+            old_spec.at(key),
+        );
+    }
+    errors
+}
+
+/// The completions of an indexed job may change together with its parallelism.
+fn completions(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
+    if spec.text("completionMode") != "Indexed" {
+        check::immutable(errors, path, spec.at("completions"), old.at("completions"));
+        return;
+    }
+    let Some(completions) = spec.number("completions") else {
+        return;
+    };
+    if Some(completions) != old.number("completions") && completions != spec.count("parallelism") {
+        let fault = "can only be modified in tandem with spec.parallelism";
+        errors.push(Error::invalid(path, completions, fault));
+    }
+}
+
+fn template(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
+    let (template, status) = (spec.at("template"), old.at("status"));
+    let mut old_template = old.at("spec").at("template").clone();
+    let mut conditions = status.items("conditions").iter();
+    let is_suspended =
+        conditions.any(|c| c.text("type") == "Suspended" && c.text("status") == "True");
+    let waits = old.at("spec").is_set("suspend");
+    let may_change =
+        waits && (!status.has("startTime") || is_suspended) && status.count("active") == 0;
+    if may_change {
+        take_scheduling(&mut old_template, template);
+        take_resources(&mut old_template, template);
+        let (new, old) = (template.at("spec"), old_template.at("spec"));
+        check::immutable(errors, &path.child("template.spec"), new, old);
+    } else {
+        check::immutable(errors, &path.child("template"), template, &old_template);
+    }
+}
+
+/// Takes over where pods are to run.
+fn take_scheduling(old: &mut Value, new: &Value) {
+    for key in ["annotations", "labels"] {
+        old.object("metadata").copy_from(key, new.at("metadata"));
+    }
+    let (spec, new) = (old.object("spec"), new.at("spec"));
+    for key in ["nodeSelector", "schedulingGates", "tolerations"] {
+        spec.copy_from(key, new);
+    }
+    if spec.has("affinity") || new.has("affinity") {
+        spec.object("affinity")
+            .copy_from("nodeAffinity", new.at("affinity"));
+        if spec.at("affinity").as_object().is_some_and(Map::is_empty) && !new.has("affinity") {
+            spec.remove("affinity");
+        }
+    }
+}
+
+/// Takes over the resources of containers that stay.
+fn take_resources(old: &mut Value, new: &Value) {
+    for key in ["containers", "initContainers"] {
+        let new = new.at("spec").items(key);
+        let containers = old.object("spec").items_mut(key);
+        if containers.len() != new.len() {
+            continue;
+        }
+        for (container, new) in containers.iter_mut().zip(new) {
+            if container.text("name") == new.text("name") {
+                container.copy_from("resources", new);
+            }
+        }
+    }
+}
+
+fn warnings(job: &Value) -> Vec<String> {
+    let mut warnings = crate::kinds::workloads::pod_name_warnings(job);
+    warnings.extend(spec_warnings("spec", job.at("spec")));
+    warnings
+}
+
+/// Warnings for the spec of a job at `path`.
+pub(super) fn spec_warnings(path: &str, spec: &Value) -> Option<String> {
+    let is_large = spec.text("completionMode") == "Indexed"
+        && spec.count("completions") > 100_000
+        && spec.count("parallelism") > 10_000;
+    is_large.then(|| {
+        format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than \
+             10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -147,5 +377,37 @@ mod tests {
             json!({"batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "j",
                    "controller-uid": "u", "job-name": "j"})
         );
+    }
+
+    fn sound() -> Value {
+        let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        let mut job = json!({
+            "metadata": {"name": "j", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+            "spec": {"template": template},
+        });
+        (RULES.default)(&mut job);
+        generate_selector(&mut job);
+        job
+    }
+
+    #[test]
+    fn labels_of_another_job_are_refused() {
+        let mut job = sound();
+        assert_eq!(validate(&job), []);
+        job["spec"]["template"]["metadata"]["labels"]["job-name"] = "other".into();
+        assert_eq!(
+            validate(&job)[0].field,
+            "spec.template.metadata.labels[job-name]"
+        );
+    }
+
+    #[test]
+    fn only_a_suspended_job_may_move_to_other_nodes() {
+        let mut old = sound();
+        let mut new = old.clone();
+        new["spec"]["template"]["spec"]["nodeSelector"] = json!({"a": "b"});
+        assert_eq!(validate_update(&new, &old)[0].field, "spec.template");
+        old["spec"]["suspend"] = true.into();
+        assert_eq!(validate_update(&new, &old), []);
     }
 }

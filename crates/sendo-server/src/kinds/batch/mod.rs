@@ -1,7 +1,11 @@
 //! Jobs, and what makes them on a schedule.
 
 mod cron_job;
+mod indexes;
 mod job;
+mod job_spec;
+mod job_status;
+mod schedule;
 
 use super::Rules;
 

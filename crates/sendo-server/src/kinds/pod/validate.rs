@@ -81,24 +81,35 @@ fn tokens_without_account(errors: &mut Errors, path: &Path, spec: &Value) {
 
 /// The template of pods at `path`.
 pub(crate) fn template(errors: &mut Errors, path: &Path, template: &Value) {
-    let (metadata, spec) = (template.at("metadata"), template.at("spec"));
-    check::labels(errors, &path.child("labels"), metadata.at("labels"));
-    let annotations_path = path.child("annotations");
-    check::annotations(errors, &annotations_path, metadata.at("annotations"));
-    annotations::validate(errors, &annotations_path, metadata.at("annotations"), spec);
+    template_metadata(errors, path, template);
+    let (spec, spec_path) = (template.at("spec"), path.child("spec"));
     let place = Place {
         pod: "",
         is_pod: false,
     };
-    self::spec(errors, &path.child("spec"), spec, &Value::Null, &place);
-    annotations::match_fields(errors, &path.child("spec"), template);
+    self::spec(errors, &spec_path, spec, &Value::Null, &place);
+    annotations::match_fields(errors, &spec_path, template);
     if !spec.items("ephemeralContainers").is_empty() {
-        let path = path.child("spec").child("ephemeralContainers");
+        let fault = "ephemeral containers not allowed in pod template";
         errors.push(Error::forbidden(
-            &path,
-            "ephemeral containers not allowed in pod template",
+            &spec_path.child("ephemeralContainers"),
+            fault,
         ));
     }
+}
+
+/// Labels and annotations of a template, which are reported without its `metadata`.
+pub(crate) fn template_metadata(errors: &mut Errors, path: &Path, template: &Value) {
+    let metadata = template.at("metadata");
+    check::labels(errors, &path.child("labels"), metadata.at("labels"));
+    let path = path.child("annotations");
+    check::annotations(errors, &path, metadata.at("annotations"));
+    annotations::validate(
+        errors,
+        &path,
+        metadata.at("annotations"),
+        template.at("spec"),
+    );
 }
 
 /// The spec of a pod or template.

@@ -1,7 +1,13 @@
 //! DaemonSets.
 
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
 use serde_json::Value;
 
+use super::parts;
+use crate::kinds::check::{self, Errors};
+use crate::kinds::ordered::Ordered;
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Cx, Rules, pod, writes};
 
@@ -16,6 +22,18 @@ pub(super) const RULES: Rules = Rules {
         set_template_generation(set, generation);
     },
     prepare_for_update,
+    validate: |_, set| {
+        let mut errors = check::new_metadata(set, Scope::Namespaced, names::dns1123_subdomain);
+        validate_spec(&mut errors, set.at("spec"));
+        errors
+    },
+    validate_update: |_, new, old| {
+        let mut errors = check::changed_metadata(new, old);
+        super::fixed_selector(&mut errors, new, old);
+        validate_spec(&mut errors, new.at("spec"));
+        errors
+    },
+    validate_status_update: |_, new, old| validate_status_update(new, old),
     prepare_for_status_update: |cx, new, old| {
         writes::status_with_metadata(cx, new, old);
         set_template_generation(new, template_generation(old));
@@ -54,6 +72,108 @@ fn template_generation(set: &Value) -> i64 {
 fn set_template_generation(set: &mut Value, generation: i64) {
     let annotations = set.object("metadata").object("annotations");
     annotations.set(TEMPLATE_GENERATION, generation.to_string());
+}
+
+fn validate_spec(errors: &mut Errors, spec: &Value) {
+    let path = Path::new("spec");
+    let (selector, template) = (spec.at("selector"), spec.at("template"));
+    let template_path = path.child("template");
+    check::selector(errors, &path.child("selector"), selector);
+    if let Some(selector) = parts::parsed(selector) {
+        parts::matching_labels(errors, &template_path, template, &selector);
+    }
+    if !selector.is_null() {
+        parts::not_empty(errors, &path.child("selector"), selector, "daemonset");
+    }
+    pod::validate::template(errors, &template_path, template);
+    parts::runs_forever(errors, &template_path, template, "DaemonSet");
+    check::non_negative(
+        errors,
+        &path.child("minReadySeconds"),
+        spec.count("minReadySeconds"),
+    );
+    update_strategy(
+        errors,
+        &path.child("updateStrategy"),
+        spec.at("updateStrategy"),
+    );
+    check::non_negative(
+        errors,
+        &path.child("revisionHistoryLimit"),
+        spec.count("revisionHistoryLimit"),
+    );
+}
+
+fn update_strategy(errors: &mut Errors, path: &Path, strategy: &Value) {
+    let rolling_update = strategy.at("rollingUpdate");
+    let rolling_path = path.child("rollingUpdate");
+    match strategy.text("type") {
+        "OnDelete" => {}
+        "RollingUpdate" if rolling_update.is_null() => {
+            errors.push(Error::required(&rolling_path, ""))
+        }
+        "RollingUpdate" => self::rolling_update(errors, &rolling_path, rolling_update),
+        kind => {
+            let numbers = match rolling_update {
+                Value::Null => "null".to_owned(),
+                numbers => Ordered::new()
+                    .with("MaxUnavailable", numbers.at("maxUnavailable"))
+                    .with("MaxSurge", numbers.at("maxSurge"))
+                    .finish(),
+            };
+            let shown = Ordered::new()
+                .text("Type", kind)
+                .raw("RollingUpdate", numbers);
+            errors.push(Error::not_supported(
+                path,
+                shown.bad_value(),
+                &["RollingUpdate", "OnDelete"],
+            ));
+        }
+    }
+}
+
+/// Either old pods go first or new ones come first, not both.
+fn rolling_update(errors: &mut Errors, path: &Path, rolling_update: &Value) {
+    let (unavailable, surge) = (
+        rolling_update.at("maxUnavailable"),
+        rolling_update.at("maxSurge"),
+    );
+    let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
+    parts::number_or_percent(errors, &unavailable_path, unavailable);
+    parts::number_or_percent(errors, &surge_path, surge);
+    parts::at_most_all(errors, &unavailable_path, unavailable);
+    parts::at_most_all(errors, &surge_path, surge);
+    match (parts::is_none(unavailable), parts::is_none(surge)) {
+        (false, false) => {
+            let fault = "may not be set when maxUnavailable is non-zero";
+            errors.push(Error::invalid(&surge_path, surge.clone(), fault));
+        }
+        (true, true) => errors.push(Error::required(
+            &unavailable_path,
+            "cannot be 0 when maxSurge is 0",
+        )),
+        _ => {}
+    }
+}
+
+fn validate_status_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = check::changed_metadata(new, old);
+    let path = Path::new("status");
+    let counts = [
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ];
+    parts::counts(&mut errors, &path, new.at("status"), &counts);
+    parts::collisions(&mut errors, &path, new, old);
+    errors
 }
 
 #[cfg(test)]

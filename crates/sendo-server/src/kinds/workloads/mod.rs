@@ -3,13 +3,16 @@
 mod controller_revision;
 mod daemon_set;
 mod deployment;
+pub(super) mod parts;
 mod pod_template;
 mod replica_set;
 mod replication_controller;
 mod stateful_set;
 
+use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;
 
+use super::check::Errors;
 use super::value::{Read, Write};
 use super::{Cx, Rules, pod, writes};
 
@@ -48,4 +51,25 @@ fn drop_unserved(workload: &mut Value) {
 /// The `status.replicas` that ReplicationControllers can be selected by.
 fn replicas_text(workload: &Value) -> String {
     workload.at("status").count("replicas").to_string()
+}
+
+/// A workload selects the same pods all its life.
+fn fixed_selector(errors: &mut Errors, new: &Value, old: &Value) {
+    let selector = |workload: &Value| workload.at("spec").at("selector").clone();
+    if selector(new) != selector(old) {
+        let shown = parts::selector_text(&selector(new));
+        errors.push(Error::invalid(
+            &Path::new("spec").child("selector"),
+            shown,
+            "field is immutable",
+        ));
+    }
+}
+
+/// Warnings for a workload whose name becomes part of its pods' names.
+pub(super) fn pod_name_warnings(workload: &Value) -> Vec<String> {
+    let name = workload.at("metadata").text("name");
+    parts::name_warning(name, "Pod names and hostnames")
+        .into_iter()
+        .collect()
 }

@@ -1,7 +1,11 @@
 //! PodTemplates.
 
+use sendo_apimachinery::field::Path;
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
+
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Rules, pod, writes};
+use crate::kinds::{Rules, check, pod, writes};
 
 pub(super) const RULES: Rules = Rules {
     default: |object| pod::defaults::template(object.object("template")),
@@ -14,6 +18,16 @@ pub(super) const RULES: Rules = Rules {
         if new.at("template") != old.at("template") {
             writes::next_generation(new, old);
         }
+    },
+    validate: |_, object| {
+        let mut errors = check::new_metadata(object, Scope::Namespaced, names::dns1123_subdomain);
+        pod::validate::template(&mut errors, &Path::new("template"), object.at("template"));
+        errors
+    },
+    validate_update: |_, new, old| {
+        let mut errors = check::changed_metadata(new, old);
+        pod::validate::template(&mut errors, &Path::new("template"), new.at("template"));
+        errors
     },
     ..Rules::NEUTRAL
 };

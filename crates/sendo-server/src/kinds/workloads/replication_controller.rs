@@ -1,7 +1,13 @@
 //! ReplicationControllers.
 
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
+use sendo_apimachinery::selector::LabelSelector;
 use serde_json::Value;
 
+use super::parts;
+use crate::kinds::check::{self, Errors};
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Dependents, NAMESPACE, Rules, UnknownFields, pod, writes};
 
@@ -9,7 +15,30 @@ pub(super) const RULES: Rules = Rules {
     default,
     prepare_for_create: super::create,
     prepare_for_update: super::update,
+    validate: |_, controller| {
+        let mut errors =
+            check::new_metadata(controller, Scope::Namespaced, names::dns1123_subdomain);
+        validate_spec(&mut errors, controller.at("spec"));
+        errors
+    },
+    validate_update: |_, new, old| {
+        let mut errors = check::changed_metadata(new, old);
+        validate_spec(&mut errors, new.at("spec"));
+        errors
+    },
     prepare_for_status_update: writes::status_with_metadata,
+    validate_status_update: |_, new, old| {
+        let mut errors = check::changed_metadata(new, old);
+        let (status, path) = (new.at("status"), Path::new("status"));
+        let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+        parts::counts(&mut errors, &path, status, &["replicas"]);
+        parts::counts(&mut errors, &path, status, &of_replicas);
+        parts::counts(&mut errors, &path, status, &["observedGeneration"]);
+        parts::parts_of_replicas(&mut errors, &path, status, &of_replicas);
+        parts::available_are_ready(&mut errors, &path, status, "readyReplicas");
+        errors
+    },
+    warnings_on_create: super::pod_name_warnings,
     selectable_fields: &[NAMESPACE, ("status.replicas", super::replicas_text)],
     unknown_fields: UnknownFields::NotSupported,
     dependents: Dependents::Orphaned,
@@ -33,6 +62,34 @@ fn default(controller: &mut Value) {
     if let Some(template) = spec.existing("template") {
         pod::defaults::template(template);
     }
+}
+
+fn validate_spec(errors: &mut Errors, spec: &Value) {
+    let path = Path::new("spec");
+    check::non_negative(
+        errors,
+        &path.child("minReadySeconds"),
+        spec.count("minReadySeconds"),
+    );
+    if spec.entries("selector").next().is_none() {
+        errors.push(Error::required(&path.child("selector"), ""));
+    }
+    check::non_negative(errors, &path.child("replicas"), spec.count("replicas"));
+    let template = spec.at("template");
+    let path = path.child("template");
+    if template.is_null() {
+        errors.push(Error::required(&path, ""));
+        return;
+    }
+    let labels = spec
+        .entries("selector")
+        .map(|(key, value)| (key, value.as_str().unwrap_or_default()));
+    let selector = LabelSelector::equal_to(labels);
+    if !selector.is_everything() {
+        parts::matching_labels(errors, &path, template, &selector);
+    }
+    pod::validate::template(errors, &path, template);
+    parts::runs_forever(errors, &path, template, "ReplicationController");
 }
 
 #[cfg(test)]

@@ -1,7 +1,13 @@
 //! StatefulSets.
 
-use serde_json::Value;
+use sendo_apimachinery::field::{BadValue, Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
+use serde_json::{Value, json};
 
+use super::parts;
+use crate::kinds::check::{self, Errors};
+use crate::kinds::ordered::Ordered;
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Cx, Rules, pod, storage, writes};
 
@@ -12,7 +18,16 @@ pub(super) const RULES: Rules = Rules {
         drop_max_unavailable(set);
     },
     prepare_for_update,
+    validate: |_, set| {
+        let mut errors = check::new_metadata(set, Scope::Namespaced, names::dns1123_label);
+        validate_spec(&mut errors, set.at("spec"), Stage::New);
+        errors
+    },
+    validate_update: |_, new, old| validate_update(new, old),
     prepare_for_status_update: writes::status_with_metadata,
+    validate_status_update: |_, new, old| validate_status_update(new, old),
+    warnings_on_create: warnings,
+    warnings_on_update: |new, _| warnings(new),
     ..Rules::NEUTRAL
 };
 
@@ -58,10 +73,222 @@ fn drop_max_unavailable(set: &mut Value) {
     }
 }
 
+/// Fields that can never change are judged only when a set is new: older ones may have been taken by other rules.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Stage {
+    New,
+    Changed,
+}
+
+fn validate_spec(errors: &mut Errors, spec: &Value, stage: Stage) {
+    let path = Path::new("spec");
+    let policy = spec.text("podManagementPolicy");
+    let policy_path = path.child("podManagementPolicy");
+    match policy {
+        "" => errors.push(Error::required(&policy_path, "")),
+        "OrderedReady" | "Parallel" => {}
+        _ => errors.push(Error::invalid(
+            &policy_path,
+            policy,
+            "must be 'OrderedReady' or 'Parallel'",
+        )),
+    }
+    update_strategy(
+        errors,
+        &path.child("updateStrategy"),
+        spec.at("updateStrategy"),
+    );
+    let retention = spec.at("persistentVolumeClaimRetentionPolicy");
+    if !retention.is_null() {
+        for key in ["whenDeleted", "whenScaled"] {
+            let path = path
+                .child("persistentVolumeClaimRetentionPolicy")
+                .child(key);
+            check::one_of(errors, &path, retention.text(key), &["Retain", "Delete"]);
+        }
+    }
+    if stage == Stage::New {
+        for (i, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
+            let path = path.child("volumeClaimTemplates").index(i).child("spec");
+            storage::claim::validate_spec(errors, &path, claim.at("spec"));
+        }
+    }
+    for key in ["replicas", "minReadySeconds"] {
+        check::non_negative(errors, &path.child(key), spec.count(key));
+    }
+    check::non_negative(
+        errors,
+        &path.child("ordinals.start"),
+        spec.at("ordinals").count("start"),
+    );
+    let service = spec.text("serviceName");
+    if stage == Stage::New && !service.is_empty() {
+        let faults = names::dns1123_label(service);
+        check::faults(errors, &path.child("serviceName"), service, faults);
+    }
+    parts::selector(
+        errors,
+        &path.child("selector"),
+        spec.at("selector"),
+        "statefulset",
+    );
+    template(errors, &path, spec);
+    parts::runs_forever(
+        errors,
+        &path.child("template"),
+        spec.at("template"),
+        "StatefulSet",
+    );
+}
+
+/// The template, as the pods of the set get it: with its claims as volumes and names of their own.
+fn template(errors: &mut Errors, path: &Path, spec: &Value) {
+    let Some(selector) = parts::parsed(spec.at("selector")) else {
+        let shown = parts::selector_text(spec.at("selector"));
+        errors.push(Error::invalid(&path.child("selector"), shown, ""));
+        return;
+    };
+    let path = path.child("template");
+    let mut template = spec.at("template").clone();
+    let pod_spec = template.object("spec");
+    pod_spec.remove("subdomain");
+    pod_spec.remove("hostname");
+    let claims = spec
+        .items("volumeClaimTemplates")
+        .iter()
+        .map(|claim| claim.at("metadata").at("name"));
+    let mut volumes: Vec<Value> = claims
+        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
+        .collect();
+    let own = pod_spec.items("volumes").iter();
+    let own = own.filter(|own| {
+        !volumes
+            .iter()
+            .any(|volume| volume.at("name") == own.at("name"))
+    });
+    let own: Vec<Value> = own.cloned().collect();
+    volumes.extend(own);
+    pod_spec.set("volumes", volumes);
+    if !selector.is_everything() {
+        parts::matching_labels(errors, &path, &template, &selector);
+    }
+    pod::validate::template(errors, &path, &template);
+    pod::validate::template_metadata(errors, &path, &template);
+}
+
+fn update_strategy(errors: &mut Errors, path: &Path, strategy: &Value) {
+    let rolling_update = strategy.at("rollingUpdate");
+    let rolling_path = path.child("rollingUpdate");
+    match strategy.text("type") {
+        "" => errors.push(Error::required(path, "")),
+        "OnDelete" if !rolling_update.is_null() => {
+            let fault = "only allowed for updateStrategy 'RollingUpdate'";
+            errors.push(Error::invalid(
+                &rolling_path,
+                BadValue::Raw(internal(rolling_update)),
+                fault,
+            ));
+        }
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            check::non_negative(
+                errors,
+                &rolling_path.child("partition"),
+                rolling_update.count("partition"),
+            );
+            let unavailable = rolling_update.at("maxUnavailable");
+            if !unavailable.is_null() {
+                let path = rolling_path.child("maxUnavailable");
+                parts::number_or_percent(errors, &path, unavailable);
+                if parts::is_none(unavailable) {
+                    errors.push(Error::invalid(&path, unavailable.clone(), "cannot be 0"));
+                }
+                parts::at_most_all(errors, &path, unavailable);
+            }
+        }
+        kind => {
+            let shown = Ordered::new()
+                .text("Type", kind)
+                .raw("RollingUpdate", internal(rolling_update));
+            errors.push(Error::invalid(
+                path,
+                shown.bad_value(),
+                "must be 'RollingUpdate' or 'OnDelete'",
+            ));
+        }
+    }
+}
+
+/// The numbers of a rolling update as Kubernetes shows its own struct in a message.
+fn internal(rolling_update: &Value) -> String {
+    if rolling_update.is_null() {
+        return "null".to_owned();
+    }
+    let text = Ordered::new().with("Partition", &rolling_update.count("partition").into());
+    text.with("MaxUnavailable", rolling_update.at("maxUnavailable"))
+        .finish()
+}
+
+fn validate_update(new: &Value, old: &Value) -> Errors {
+    const FIXED: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+                         'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
+                         'minReadySeconds' are forbidden";
+    let mut errors = check::changed_metadata(new, old);
+    validate_spec(&mut errors, new.at("spec"), Stage::Changed);
+    let mut rest = new.at("spec").clone();
+    for key in [
+        "replicas",
+        "template",
+        "updateStrategy",
+        "minReadySeconds",
+        "ordinals",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+    ] {
+        rest.copy_from(key, old.at("spec"));
+    }
+    if rest != *old.at("spec") {
+        errors.push(Error::forbidden(&Path::new("spec"), FIXED));
+    }
+    errors
+}
+
+fn validate_status_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Vec::new();
+    let (status, path) = (new.at("status"), Path::new("status"));
+    let of_replicas = [
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+    ];
+    parts::counts(&mut errors, &path, status, &["replicas"]);
+    parts::counts(&mut errors, &path, status, &of_replicas);
+    parts::counts(
+        &mut errors,
+        &path,
+        status,
+        &["observedGeneration", "collisionCount"],
+    );
+    parts::parts_of_replicas(&mut errors, &path, status, &of_replicas);
+    parts::available_are_ready(&mut errors, &path, status, "status.readyReplicas");
+    errors.extend(check::changed_metadata(new, old));
+    parts::collisions(&mut errors, &path, new, old);
+    errors
+}
+
+fn warnings(set: &Value) -> Vec<String> {
+    if set.at("spec").count("revisionHistoryLimit") >= 0 {
+        return Vec::new();
+    }
+    vec![
+        "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+            .to_owned(),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -97,5 +324,24 @@ mod tests {
             set["spec"]["updateStrategy"],
             json!({"type": "RollingUpdate"})
         );
+    }
+
+    #[test]
+    fn only_some_fields_of_the_spec_may_change() {
+        let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i",
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}});
+        let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}});
+        let mut old = json!({
+            "metadata": {"name": "s", "namespace": "n", "resourceVersion": "1"},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "serviceName": "s", "template": template,
+                     "volumeClaimTemplates": [claim]},
+        });
+        default(&mut old);
+        let mut new = old.clone();
+        new["spec"]["replicas"] = 5.into();
+        assert_eq!(validate_update(&new, &old), []);
+        new["spec"]["serviceName"] = "t".into();
+        assert_eq!(validate_update(&new, &old).len(), 1);
     }
 }

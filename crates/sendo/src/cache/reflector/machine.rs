@@ -88,6 +88,16 @@ pub(super) enum Next {
     Request { after: Duration },
 }
 
+impl Next {
+    /// How long to wait before the next request, where nothing is there to read on.
+    pub(super) fn wait(self) -> Duration {
+        match self {
+            Next::Read => Duration::ZERO,
+            Next::Request { after } => after,
+        }
+    }
+}
+
 pub(in crate::cache) enum Update<K> {
     Listed(Listed<K>, Vec<Unreadable>),
     Applied(K),
@@ -264,4 +274,132 @@ fn number(version: &str) -> u64 {
 
 fn version_text<K: Object>(object: &K) -> String {
     object.meta().resource_version.clone().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::Status;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn machine() -> Machine<ConfigMap> {
+        Machine::new(Random::from_seed(1))
+    }
+
+    fn page(version: &str, next: Option<&str>) -> Input<ConfigMap> {
+        Input::Page(Page {
+            version: version.to_owned(),
+            next: next.map(str::to_owned),
+            objects: Vec::new(),
+            unreadable: Vec::new(),
+        })
+    }
+
+    fn watching(version: &str) -> Machine<ConfigMap> {
+        let mut machine = machine();
+        assert!(machine.on(page(version, None)).next.wait().is_zero());
+        machine
+    }
+
+    fn watch_from(version: &str) -> Request {
+        let from = version.to_owned();
+        Request::Watch { from }
+    }
+
+    fn list_from_the_start() -> Request {
+        Request::List {
+            page: None,
+            limit: Some(PAGE),
+        }
+    }
+
+    fn error(code: u16) -> Input<ConfigMap> {
+        Input::Line(Line::Error(Box::new(Status {
+            code,
+            ..Status::default()
+        })))
+    }
+
+    #[test]
+    fn lists_page_by_page_then_watches_from_the_lists_version() {
+        let mut machine = machine();
+        assert_eq!(machine.request(), list_from_the_start());
+        assert!(machine.on(page("7", Some("more"))).update.is_none());
+        let limit = Some(PAGE);
+        let page_two = Some("more".to_owned());
+        assert_eq!(
+            machine.request(),
+            Request::List {
+                page: page_two,
+                limit
+            }
+        );
+        let reaction = machine.on(page("7", None));
+        assert!(matches!(reaction.update, Some(Update::Listed(list, _)) if list.version == 7));
+        assert_eq!(machine.request(), watch_from("7"));
+    }
+
+    #[test]
+    fn a_page_that_fails_is_asked_for_again_without_starting_over() {
+        let mut machine = machine();
+        machine.on(page("7", Some("more")));
+        let error = WatchError::Other("cut".to_owned());
+        let reaction = machine.on(Input::failed(error, Duration::ZERO));
+        assert!(matches!(
+            reaction.update,
+            Some(Update::Failed(Verb::List, _))
+        ));
+        assert!(!reaction.next.wait().is_zero());
+        assert!(matches!(
+            machine.request(),
+            Request::List { page: Some(_), .. }
+        ));
+    }
+
+    #[test]
+    fn an_old_version_is_listed_anew_at_once_and_the_second_time_after_a_wait() {
+        let mut machine = watching("7");
+        assert!(machine.on(error(410)).next.wait().is_zero());
+        assert_eq!(machine.request(), list_from_the_start());
+        machine.on(page("8", None));
+        assert!(!machine.on(error(410)).next.wait().is_zero());
+    }
+
+    #[test]
+    fn an_error_nobody_knows_is_not_gone_on_from() {
+        let mut machine = watching("7");
+        assert!(!machine.on(error(500)).next.wait().is_zero());
+        assert_eq!(machine.request(), list_from_the_start());
+    }
+
+    #[test]
+    fn a_watch_that_lived_starts_the_waits_anew() {
+        let mut machine = watching("7");
+        let fail = |lived| Input::failed(WatchError::Other("cut".to_owned()), lived);
+        for _ in 0..8 {
+            machine.on(fail(Duration::ZERO));
+        }
+        assert!(machine.on(fail(Duration::ZERO)).next.wait() >= MINUTE / 4);
+        assert!(machine.on(fail(MINUTE)).next.wait() <= MINUTE / 60);
+        assert!(
+            machine
+                .on(Input::Ended { lived: MINUTE })
+                .next
+                .wait()
+                .is_zero()
+        );
+        assert_eq!(machine.request(), watch_from("7"));
+    }
+
+    #[test]
+    fn a_line_without_a_version_does_not_lose_the_place() {
+        let mut machine = watching("7");
+        machine.on(Input::Line(Line::Applied(ConfigMap::default())));
+        assert_eq!(machine.request(), watch_from("7"));
+        let version = "9".to_owned();
+        machine.on(Input::Line(Line::Bookmark { version }));
+        assert_eq!(machine.request(), watch_from("9"));
+    }
 }

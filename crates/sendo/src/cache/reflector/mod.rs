@@ -46,7 +46,6 @@ pub(super) struct Reflector<K> {
     pub(super) transport: Transport,
     pub(super) clock: Clock,
     pub(super) random: Random,
-    pub(super) keep_managed_fields: bool,
 }
 
 impl<K: Object> Reflector<K> {
@@ -81,15 +80,12 @@ impl<K: Object> Reflector<K> {
             Ok(page) => Input::Page(page),
             Err(error) => Input::failed(error, Duration::ZERO),
         };
-        match self.take_in(machine, input) {
-            Next::Request { after } => after,
-            Next::Read => unreachable!("nothing is read on after a list"),
-        }
+        self.take_in(machine, input).wait()
     }
 
     async fn fetch_page(&self, request: &HttpRequest) -> Result<Page<K>, client::Error> {
         let bytes = self.transport.send(request).await?;
-        let page = Page::decode(&bytes, |object| self.trim(object));
+        let page = Page::decode(&bytes, |object| self.informer.trim(object));
         let mut page = page.map_err(|cause| request.codec_error(&cause))?;
         // What has not changed is kept once: a list again then costs little memory.
         for object in &mut page.objects {
@@ -108,19 +104,18 @@ impl<K: Object> Reflector<K> {
             .query("timeoutSeconds", &seconds.to_string());
         let opened = self.clock.now();
         let dead = opened + Duration::from_secs(seconds) + GRACE;
-        let mut input = Input::Opened;
         let mut lines = match self.transport.open(&request).await {
-            Ok(body) => Some(Lines::new(body)),
+            Ok(body) => Lines::new(body),
             Err(error) => {
-                input = Input::failed(error, Duration::ZERO);
-                None
+                let input = Input::failed(error, Duration::ZERO);
+                return self.take_in(machine, input).wait();
             }
         };
+        let mut input = Input::Opened;
         loop {
-            match (self.take_in(machine, input), &mut lines) {
-                (Next::Read, Some(lines)) => input = self.read(lines, opened, dead).await,
-                (Next::Request { after }, _) => return after,
-                (Next::Read, None) => unreachable!("a watch that is not open is not read"),
+            match self.take_in(machine, input) {
+                Next::Read => input = self.read(&mut lines, opened, dead).await,
+                Next::Request { after } => return after,
             }
         }
     }
@@ -131,7 +126,7 @@ impl<K: Object> Reflector<K> {
         let lived = self.clock.now() - opened;
         let error = match read {
             Some(Ok(Some(line))) => {
-                let line = Line::decode(&line, |object| self.trim(object));
+                let line = Line::decode(&line, |object| self.informer.trim(object));
                 return Input::Line(line.unwrap_or_else(Line::broken));
             }
             Some(Ok(None)) => return Input::Ended { lived },
@@ -158,12 +153,6 @@ impl<K: Object> Reflector<K> {
                 (true, Verb::Watch) => METADATA,
             })
             .selecting(self.informer.selection())
-    }
-
-    fn trim(&self, object: &mut K) {
-        if !self.keep_managed_fields {
-            object.meta_mut().managed_fields = None;
-        }
     }
 }
 

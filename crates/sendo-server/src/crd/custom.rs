@@ -1,0 +1,364 @@
+//! How custom resources behave: by their schema.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::jsonpath::{JsonPath, cell_text};
+use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
+use sendo_apimachinery::resources::Column;
+use sendo_apimachinery::structural::{Part, Structural};
+use sendo_apimachinery::{Meta, MetaMut, go_quote, names};
+use sendo_store::Revision;
+use sendo_world::Stop;
+use serde_json::Value;
+
+use super::text;
+use crate::kinds::{NAMESPACE, Rules, UnknownFields};
+use crate::printers;
+use crate::wire::TypeMeta;
+
+/// What all custom resources have in common with each other, and not with built-in kinds.
+pub(crate) static RULES: Rules = Rules {
+    allow_unconditional_update: false,
+    unknown_fields: UnknownFields::NotSupported,
+    selectable_fields: &[NAMESPACE],
+    ..Rules::NEUTRAL
+};
+
+/// What is particular to a custom resource in one version.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    /// The name of its definition.
+    pub(crate) definition: String,
+    /// The kind and version of its objects.
+    pub(super) types: TypeMeta,
+    pub(super) schema: Arc<Structural>,
+    /// The schema of the version that is stored.
+    pub(super) stored: Arc<Structural>,
+    /// The schema as the definition gives it.
+    pub(crate) published: Value,
+    pub(super) has_status: bool,
+    pub(crate) scale: Option<ScalePaths>,
+    /// Where the cells of its columns are; the first is its name.
+    pub(crate) columns: Vec<Option<JsonPath>>,
+    /// What the columns show, in sentences.
+    pub(crate) descriptions: Vec<String>,
+    pub(crate) selectable: Vec<(String, JsonPath)>,
+    pub(crate) deprecation: Option<String>,
+    /// When it was first served.
+    pub(crate) since: Revision,
+    pub(super) schema_since: Revision,
+    /// Whether its definition is being deleted.
+    pub(crate) terminating: bool,
+    /// Cancelled when it is served no more.
+    pub(crate) gone: Stop,
+}
+
+/// Where the members of a Scale are in an object.
+#[derive(Debug)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: NumberPath,
+    pub(crate) status_replicas: NumberPath,
+    pub(crate) selector: Option<JsonPath>,
+}
+
+/// Where a number of replicas is.
+#[derive(Debug)]
+pub(crate) struct NumberPath {
+    /// The path as the definition writes it.
+    pub(crate) text: String,
+    path: JsonPath,
+}
+
+impl NumberPath {
+    fn of(text: &str) -> Option<Self> {
+        Some(NumberPath {
+            text: text.to_owned(),
+            path: JsonPath::parse(text).ok()?,
+        })
+    }
+
+    /// The number; `None` if there is nothing. What is no number is refused by validation.
+    pub(crate) fn read(&self, object: &Value) -> Option<i64> {
+        self.path.first(object)?.as_i64()
+    }
+
+    /// Sets the number, and makes the objects on the way to it.
+    pub(crate) fn write(&self, object: &mut Value, number: i64) {
+        self.path.set(object, number.into());
+    }
+
+    fn validate(&self, object: &Value) -> Option<Error> {
+        let path = Path::new(&self.text);
+        match self.path.first(object)? {
+            Value::Number(number) => {
+                let number = number.as_i64().filter(|number| *number < 0)?;
+                Some(Error::invalid(
+                    &path,
+                    number,
+                    "should be a non-negative integer",
+                ))
+            }
+            Value::Null => None,
+            other => {
+                let kind = match other {
+                    Value::Bool(_) => "bool",
+                    Value::String(_) => "string",
+                    Value::Array(_) => "[]interface {}",
+                    _ => "map[string]interface {}",
+                };
+                let shown = cell_text(other);
+                let why = format!(
+                    "{} accessor error: {shown} is of the type {kind}, expected int64",
+                    self.text
+                );
+                Some(Error::invalid(&path, 0, why))
+            }
+        }
+    }
+}
+
+impl ScalePaths {
+    pub(super) fn of(version: &Value) -> Option<Self> {
+        let scale = version["subresources"]
+            .get("scale")
+            .filter(|scale| !scale.is_null())?;
+        Some(ScalePaths {
+            spec_replicas: NumberPath::of(text(&scale["specReplicasPath"]))?,
+            status_replicas: NumberPath::of(text(&scale["statusReplicasPath"]))?,
+            selector: scale["labelSelectorPath"]
+                .as_str()
+                .and_then(|path| JsonPath::parse(path).ok()),
+        })
+    }
+
+    fn validate(&self, object: &Value) -> impl Iterator<Item = Error> {
+        let spec = self.spec_replicas.validate(object);
+        spec.into_iter()
+            .chain(self.status_replicas.validate(object))
+    }
+}
+
+impl Custom {
+    /// The schema of this version.
+    pub(crate) fn schema(&self) -> &Structural {
+        &self.schema
+    }
+
+    /// Fills in the defaults of the schema.
+    pub(crate) fn default_object(&self, object: &mut Value) {
+        self.schema.set_defaults(object);
+    }
+
+    /// Whether what was stored at `at` is not what this version shows: it was
+    /// stored under another schema, or this version knows less.
+    pub(crate) fn must_refresh(&self, at: Revision) -> bool {
+        at < self.schema_since || !self.is_stored_version()
+    }
+
+    fn is_stored_version(&self) -> bool {
+        Arc::ptr_eq(&self.schema, &self.stored)
+    }
+
+    /// Brings a stored object in line with the schemas of today.
+    pub(crate) fn refresh(&self, object: &mut Value) {
+        self.stored.prune(object, Part::Resource);
+        self.stored.set_defaults(object);
+        if !self.is_stored_version() {
+            self.schema.prune(object, Part::Resource);
+        }
+    }
+
+    /// Leaves out what the stored version does not know, and fills in what its
+    /// readers would: the status of a new object has passed no other door.
+    pub(crate) fn prepare_storage(&self, object: &mut Value) {
+        if !self.is_stored_version() {
+            self.stored.prune(object, Part::Resource);
+        }
+        self.stored.set_defaults(object);
+    }
+
+    /// The cells of an object's row.
+    pub(crate) fn cells(&self, columns: &[Column], object: &Value, now: Timestamp) -> Vec<Value> {
+        let cell = |(column, path): (&Column, &Option<JsonPath>)| match path {
+            None => Meta::of(object).name().into(),
+            Some(path) => path
+                .first(object)
+                .map_or(Value::Null, |value| cell(&column.kind, value, now)),
+        };
+        columns.iter().zip(&self.columns).map(cell).collect()
+    }
+
+    pub(crate) fn prepare_create(&self, object: &mut Value) {
+        if self.has_status {
+            remove(object, "status");
+        }
+        MetaMut::of(object).set_generation(1);
+    }
+
+    /// The status stays as it was, where it has a door of its own; what else
+    /// changes, metadata apart, moves the generation.
+    pub(crate) fn prepare_update(&self, new: &mut Value, old: &Value) {
+        if self.has_status {
+            match old.get("status") {
+                Some(status) => new["status"] = status.clone(),
+                None => remove(new, "status"),
+            }
+        }
+        let content = |object: &Value| {
+            let mut copy = object.clone();
+            remove(&mut copy, "metadata");
+            if self.has_status {
+                remove(&mut copy, "status");
+            }
+            copy
+        };
+        if content(new) != content(old) {
+            MetaMut::of(new).set_generation(Meta::of(old).generation() + 1);
+        }
+    }
+
+    /// Nothing but the status passes.
+    pub(crate) fn prepare_status_update(&self, new: &mut Value, old: &Value) {
+        let status = new.get("status").cloned();
+        let version = Meta::of(new).resource_version().to_owned();
+        *new = old.clone();
+        match status {
+            Some(status) => new["status"] = status,
+            None => remove(new, "status"),
+        }
+        MetaMut::of(new).set_resource_version(&version);
+    }
+
+    pub(crate) fn validate_create(&self, object: &Value) -> Vec<Error> {
+        let mut errors = self.validate_types(object);
+        let namespaced = !Meta::of(object).namespace().is_empty();
+        let rules = MetaRules {
+            scope: if namespaced {
+                Scope::Namespaced
+            } else {
+                Scope::Cluster
+            },
+            name: names::dns1123_subdomain,
+            finalizers: FinalizerNames::Any,
+        };
+        errors.extend(meta::validate_create(
+            Meta::of(object),
+            &rules,
+            &Path::new("metadata"),
+        ));
+        errors.extend(self.schema.validate(object, None, &Path::root()));
+        errors.extend(self.scale.iter().flat_map(|scale| scale.validate(object)));
+        errors.extend(
+            self.schema
+                .validate_metadata(object, Part::Value, &Path::root()),
+        );
+        errors.extend(self.schema.validate_lists(object, &Path::root()));
+        errors
+    }
+
+    pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> Vec<Error> {
+        let mut errors = self.validate_types(new);
+        errors.extend(validate_metadata_update(new, old));
+        errors.extend(self.schema.validate(new, Some(old), &Path::root()));
+        errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
+        errors.extend(
+            self.schema
+                .validate_metadata(new, Part::Value, &Path::root()),
+        );
+        errors.extend(ratcheted_lists(&self.schema, new, old, &Path::root()));
+        errors
+    }
+
+    /// What is wrong with a status; the rest did not pass its door.
+    pub(crate) fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<Error> {
+        let mut errors = validate_metadata_update(new, old);
+        let path = Path::new("status");
+        if let (Some(schema), Some(status)) =
+            (self.schema.properties.get("status"), new.get("status"))
+        {
+            errors.extend(schema.validate(status, old.get("status"), &path));
+            let was = old.get("status").unwrap_or(&Value::Null);
+            errors.extend(ratcheted_lists(schema, status, was, &path));
+        }
+        errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
+        errors
+    }
+
+    /// What a writer is warned of.
+    pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let known =
+            |name: &str| old.is_some_and(|old| Meta::of(old).finalizers().any(|own| own == name));
+        Meta::of(new)
+            .finalizers()
+            .filter(|name| !name.contains('/') && !known(name))
+            .filter(|name| !["orphan", "foregroundDeletion", "kubernetes"].contains(name))
+            .map(|name| {
+                format!(
+                    "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental \
+                     conflicts with other finalizer writers",
+                    go_quote(name)
+                )
+            })
+            .collect()
+    }
+
+    /// Kind and version must be those of the path.
+    fn validate_types(&self, object: &Value) -> Vec<Error> {
+        let mut errors = Vec::new();
+        for (member, wanted) in [
+            ("kind", &self.types.kind),
+            ("apiVersion", &self.types.api_version),
+        ] {
+            let own = text(&object[member]);
+            if own != wanted {
+                errors.push(Error::invalid(
+                    &Path::new(member),
+                    own,
+                    format!("must be {wanted}"),
+                ));
+            }
+        }
+        errors
+    }
+}
+
+fn validate_metadata_update(new: &Value, old: &Value) -> Vec<Error> {
+    let path = Path::new("metadata");
+    meta::validate_update(Meta::of(new), Meta::of(old), FinalizerNames::Any, &path)
+}
+
+/// Items and keys that are there twice; tolerated in what had some before.
+fn ratcheted_lists(schema: &Structural, new: &Value, old: &Value, path: &Path) -> Vec<Error> {
+    let errors = schema.validate_lists(new, path);
+    if errors.is_empty() || !schema.validate_lists(old, path).is_empty() {
+        return Vec::new();
+    }
+    errors
+}
+
+/// A value in a column of some type; null if it is of another.
+fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
+    match (kind, value) {
+        ("string", value) => cell_text(value).into(),
+        (_, Value::Null) => Value::Null,
+        ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => whole.into(),
+            (None, Some(float)) => (float as i64).into(),
+            _ => Value::Null,
+        },
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+            Ok(time) => printers::human_duration(now.duration_since(time)).into(),
+            Err(_) => "<invalid>".into(),
+        },
+        _ => Value::Null,
+    }
+}
+
+fn remove(object: &mut Value, member: &str) {
+    if let Some(members) = object.as_object_mut() {
+        members.remove(member);
+    }
+}

@@ -1,0 +1,356 @@
+//! How a definition comes and goes.
+//!
+//! After every write that touches definitions, the catalog is brought in line
+//! with what is stored: names are judged, an established definition is served,
+//! one that is being deleted takes its objects with it first. The request that
+//! wrote waits for that, so whoever created a definition can use it at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sendo_apimachinery::{Meta, MetaMut, Status};
+use sendo_store::{At, Entry, Error, KeyRange, Revision, Transaction};
+use sendo_world::Stop;
+use serde_json::{Value, json};
+
+use super::names::{self, Taken};
+use super::{GROUP, PLURAL, Standing, text};
+use crate::call::{Call, backend, time_text};
+use crate::path::ResourcePath;
+use crate::request::Request;
+use crate::resource::Resource;
+use crate::server::Server;
+use crate::verbs::delete::{self, DeleteOptions};
+use crate::wire;
+
+/// The finalizer that keeps a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// What is known of the definitions that were looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    definitions: BTreeMap<String, One>,
+}
+
+/// One definition that was looked at.
+#[derive(Debug)]
+struct One {
+    group: String,
+    /// The state that the catalog shows.
+    at: Revision,
+    schema_since: Revision,
+    versions: Value,
+    established: bool,
+    terminating: bool,
+    gone: Stop,
+}
+
+/// Brings the catalog in line with the stored definitions.
+pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
+    let definitions = definitions(server)?;
+    let mut known = server.definitions.lock().await;
+    loop {
+        let prefix = definitions.keys.collection(None);
+        let page = server
+            .store
+            .range(KeyRange::prefix(&prefix), At::Latest, None)
+            .await
+            .map_err(backend)?;
+        let name_of = |entry: &Entry| entry.key[prefix.len()..].to_owned();
+        let present: BTreeMap<String, Arc<Entry>> = page
+            .entries
+            .iter()
+            .map(|entry| (name_of(entry), Arc::clone(entry)))
+            .collect();
+
+        let absent: Vec<String> = known
+            .definitions
+            .keys()
+            .filter(|name| !present.contains_key(*name))
+            .cloned()
+            .collect();
+        for name in absent {
+            forget(server, &mut known, &name);
+        }
+        let due = present
+            .iter()
+            .find(|(name, entry)| is_due(&known, name, entry));
+        let Some((name, entry)) = due else {
+            return Ok(());
+        };
+        let one = look(server, &definitions, &known, name, entry, &present).await?;
+        if let Some(one) = one {
+            known.definitions.insert(name.clone(), one);
+        }
+    }
+}
+
+fn definitions(server: &Server) -> Result<Arc<Resource>, Status> {
+    let catalog = server.catalog();
+    catalog
+        .find(GROUP, "v1", PLURAL)
+        .cloned()
+        .ok_or_else(Status::no_such_resource)
+}
+
+/// Whether a definition has to be looked at: it changed, or waits for its objects.
+fn is_due(known: &Known, name: &str, entry: &Entry) -> bool {
+    known
+        .definitions
+        .get(name)
+        .is_none_or(|one| one.at != entry.modified)
+}
+
+/// Takes a definition out of the catalog; others may take its names.
+fn forget(server: &Server, known: &mut Known, name: &str) {
+    let Some(gone) = known.definitions.remove(name) else {
+        return;
+    };
+    gone.gone.cancel();
+    server.change_catalog(|catalog| catalog.remove_definition(name));
+    for one in known.definitions.values_mut() {
+        if one.group == gone.group && !one.established {
+            one.at = Revision(0);
+        }
+    }
+}
+
+/// Looks at a definition; `None` if it has to be looked at again.
+async fn look(
+    server: &Arc<Server>,
+    definitions: &Arc<Resource>,
+    known: &Known,
+    name: &str,
+    entry: &Entry,
+    present: &BTreeMap<String, Arc<Entry>>,
+) -> Result<Option<One>, Status> {
+    let definition = wire::decode(&entry.value, entry.modified, &definitions.stored);
+    let group = text(&definition["spec"]["group"]).to_owned();
+    let terminating = Meta::of(&definition).deletion_timestamp().is_some();
+    let now = time_text(server.world.clock().wall());
+    if !terminating {
+        let status = names::judge(
+            &definition,
+            &taken(definitions, name, &group, present),
+            &now,
+        );
+        if status != definition["status"] {
+            write_status(server, definitions, entry, &definition, status).await?;
+            return Ok(None);
+        }
+    }
+    let before = known.definitions.get(name);
+    let versions = definition["spec"]["versions"].clone();
+    let same_schema = before.is_some_and(|one| one.versions == versions);
+    let mut one = One {
+        group,
+        at: entry.modified,
+        schema_since: match before {
+            Some(one) if same_schema => one.schema_since,
+            // The first generation has the first schema.
+            None if Meta::of(&definition).generation() <= 1 => entry.created,
+            _ => entry.modified,
+        },
+        versions,
+        established: names::is_established(&definition),
+        terminating,
+        gone: before.map_or_else(
+            || server.world.tasks().stopping().child_token(),
+            |one| one.gone.clone(),
+        ),
+    };
+    let standing = Standing {
+        since: entry.created,
+        schema_since: one.schema_since,
+        terminating,
+        gone: one.gone.clone(),
+    };
+    let served = if one.established {
+        super::resources(&definition, &standing)
+    } else {
+        Vec::new()
+    };
+    server.change_catalog(|catalog| catalog.put_definition(name, served));
+    if terminating {
+        if !end(server, definitions, entry, definition, &now).await? {
+            return Ok(None);
+        }
+        // What still holds its objects decides when to look again.
+        one.terminating = true;
+    }
+    Ok(Some(one))
+}
+
+/// The names that other definitions of the group were given.
+fn taken(
+    definitions: &Resource,
+    name: &str,
+    group: &str,
+    present: &BTreeMap<String, Arc<Entry>>,
+) -> Taken {
+    let mut taken = Taken::default();
+    let suffix = format!(".{group}");
+    for (other, entry) in present
+        .iter()
+        .filter(|(other, _)| *other != name && other.ends_with(&suffix))
+    {
+        let definition = wire::decode(&entry.value, entry.modified, &definitions.stored);
+        if definition["spec"]["group"] == group && !other.is_empty() {
+            taken.add(&definition);
+        }
+    }
+    taken
+}
+
+/// Writes a definition's status, unless somebody else was faster: then it is looked at again.
+async fn write_status(
+    server: &Server,
+    definitions: &Resource,
+    entry: &Entry,
+    definition: &Value,
+    status: Value,
+) -> Result<(), Status> {
+    let mut new = definition.clone();
+    new["status"] = status;
+    let value = server.encode(definitions, &mut new);
+    let put = Transaction::new()
+        .unchanged(entry.key.clone(), entry.modified)
+        .put(entry.key.clone(), value);
+    match server.store.commit(put).await {
+        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+        Err(other) => Err(backend(other)),
+    }
+}
+
+/// Deletes the objects of a definition, then the definition. Returns whether
+/// there is nothing more to do now: something may still hold an object.
+async fn end(
+    server: &Arc<Server>,
+    definitions: &Arc<Resource>,
+    entry: &Entry,
+    mut definition: Value,
+    now: &str,
+) -> Result<bool, Status> {
+    if !Meta::of(&definition).finalizers().any(|own| own == CLEANUP) {
+        return Ok(true);
+    }
+    let mut status = definition["status"].clone();
+    let progress = (
+        "Terminating",
+        "True",
+        "InstanceDeletionInProgress",
+        "CustomResource deletion is in progress",
+    );
+    names::set_condition(&mut status, progress, now);
+    if status != definition["status"] {
+        write_status(server, definitions, entry, &definition, status).await?;
+        return Ok(false);
+    }
+    if !delete_objects(server, &definition).await? {
+        return Ok(true);
+    }
+    let rest: Vec<String> = Meta::of(&definition)
+        .finalizers()
+        .filter(|own| *own != CLEANUP)
+        .map(str::to_owned)
+        .collect();
+    let guarded = Transaction::new().unchanged(entry.key.clone(), entry.modified);
+    let transaction = if rest.is_empty() {
+        guarded.delete(entry.key.clone())
+    } else {
+        MetaMut::of(&mut definition).set_finalizers(rest);
+        guarded.put(
+            entry.key.clone(),
+            server.encode(definitions, &mut definition),
+        )
+    };
+    match server.store.commit(transaction).await {
+        Ok(_) | Err(Error::Conflict { .. }) => Ok(false),
+        Err(other) => Err(backend(other)),
+    }
+}
+
+/// Deletes every object of a definition; whether none is left.
+async fn delete_objects(server: &Arc<Server>, definition: &Value) -> Result<bool, Status> {
+    let catalog = server.catalog();
+    let spec = &definition["spec"];
+    let plural = text(&definition["status"]["acceptedNames"]["plural"]);
+    let mut versions = spec["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+        .iter();
+    let resource = versions
+        .find_map(|version| catalog.find(text(&spec["group"]), text(&version["name"]), plural));
+    let Some(resource) = resource else {
+        return Ok(true);
+    };
+    let prefix = resource.keys.collection(None);
+    let page = server
+        .store
+        .range(KeyRange::prefix(&prefix), At::Latest, None)
+        .await
+        .map_err(backend)?;
+    let request = Request::internal();
+    for entry in &page.entries {
+        let object: Value =
+            serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours");
+        let meta = Meta::of(&object);
+        let namespace = Some(meta.namespace().to_owned()).filter(|namespace| !namespace.is_empty());
+        let path = ResourcePath {
+            namespace,
+            ..ResourcePath::default()
+        };
+        let call = Call {
+            server,
+            request: &request,
+            path: &path,
+            resource,
+        };
+        match delete::remove(&call, meta.name(), &DeleteOptions::default()).await {
+            Err(status) if status.code == 404 => {}
+            other => drop(other?),
+        }
+    }
+    let left = server
+        .store
+        .range(KeyRange::prefix(&prefix), At::Latest, Some(1))
+        .await
+        .map_err(backend)?;
+    Ok(left.entries.is_empty())
+}
+
+/// Looks again at a definition that waits for its objects to go.
+pub(crate) async fn object_gone(server: &Arc<Server>, definition: &str) -> Result<(), Status> {
+    {
+        let mut known = server.definitions.lock().await;
+        match known.definitions.get_mut(definition) {
+            Some(one) if one.terminating => one.at = Revision(0),
+            _ => return Ok(()),
+        }
+    }
+    sync(server).await
+}
+
+/// Marks a definition for deletion: the answer to the first DELETE.
+pub(crate) fn mark(definition: &mut Value, now: &str) {
+    let mut meta = MetaMut::of(definition);
+    meta.set_deletion_timestamp(now);
+    let mut finalizers: Vec<String> = meta.view().finalizers().map(str::to_owned).collect();
+    if !finalizers.iter().any(|own| own == CLEANUP) {
+        finalizers.push(CLEANUP.to_owned());
+    }
+    meta.set_finalizers(finalizers);
+    let mut status = definition
+        .get("status")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
+    let pending = (
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    );
+    names::set_condition(&mut status, pending, now);
+    definition["status"] = status;
+}

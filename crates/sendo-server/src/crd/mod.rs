@@ -1,0 +1,285 @@
+//! Custom resources: definitions read into what the engine serves.
+//!
+//! A definition that is stored and established becomes [`Resource`]s in the
+//! catalog, one a version, served by the same engine as built-in kinds. What is
+//! particular to them is in [`Custom`]; how a definition comes and goes in
+//! [`lifecycle`].
+
+mod custom;
+pub(crate) mod lifecycle;
+mod names;
+mod validate;
+
+use sendo_apimachinery::jsonpath::JsonPath;
+use sendo_apimachinery::resources::{
+    Column, Resource as Facts, Scope, Storage, Subresource, storage_version_hash,
+};
+use sendo_apimachinery::structural::Structural;
+use sendo_store::Revision;
+use sendo_world::Stop;
+use serde_json::Value;
+use std::sync::Arc;
+
+use crate::keys::Keys;
+use crate::resource::Resource;
+use crate::wire::TypeMeta;
+
+pub(crate) use custom::{Custom, RULES, ScalePaths};
+pub(crate) use validate::{validate_create, validate_update};
+
+/// The group of definitions.
+pub(crate) const GROUP: &str = "apiextensions.k8s.io";
+/// Their plural name.
+pub(crate) const PLURAL: &str = "customresourcedefinitions";
+
+/// What of a definition its resources share, beside what it says itself.
+pub(crate) struct Standing {
+    /// When it was first served: nothing of it was before.
+    pub(crate) since: Revision,
+    /// When its schemas last changed: what was stored earlier may not hold to them.
+    pub(crate) schema_since: Revision,
+    /// Whether it is being deleted.
+    pub(crate) terminating: bool,
+    /// Ends watches.
+    pub(crate) gone: Stop,
+}
+
+/// Verbs of custom resources, in the order their discovery lists them.
+const VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
+const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// The resources of an established definition: one for each version that is served.
+pub(crate) fn resources(definition: &Value, standing: &Standing) -> Vec<Resource> {
+    let spec = &definition["spec"];
+    let versions = spec["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let Some(storage) = versions.iter().find(|version| version["storage"] == true) else {
+        return Vec::new();
+    };
+    let stored = Arc::new(Structural::from_json(&storage["schema"]["openAPIV3Schema"]));
+    // Nobody can convert for a webhook here: what it would be asked for is not served.
+    let converts = spec["conversion"]["strategy"] != "Webhook";
+    let is_served =
+        |version: &&Value| version["served"] == true && (converts || version["storage"] == true);
+    let mut served: Vec<&Value> = versions.iter().filter(is_served).collect();
+    served.sort_by_key(|version| crate::discovery::rank(text(&version["name"])));
+    served
+        .iter()
+        .map(|version| resource(definition, version, storage, &stored, standing))
+        .collect()
+}
+
+fn resource(
+    definition: &Value,
+    version: &Value,
+    storage: &Value,
+    stored: &Arc<Structural>,
+    standing: &Standing,
+) -> Resource {
+    let spec = &definition["spec"];
+    let names = &definition["status"]["acceptedNames"];
+    let (group, kind) = (text(&spec["group"]), text(&names["kind"]));
+    let (name, storage_name) = (text(&version["name"]), text(&storage["name"]));
+    let scope = if spec["scope"] == "Namespaced" {
+        Scope::Namespaced
+    } else {
+        Scope::Cluster
+    };
+    let columns = columns(version);
+    let facts = Facts {
+        group: group.to_owned(),
+        version: name.to_owned(),
+        plural: text(&names["plural"]).to_owned(),
+        singular: text(&names["singular"]).to_owned(),
+        kind: kind.to_owned(),
+        scope,
+        returns_deleted: false,
+        verbs: VERBS.map(str::to_owned).into(),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        subresources: subresources(version, group, name, kind),
+        storage: Some(Storage {
+            group: group.to_owned(),
+            version: storage_name.to_owned(),
+            hash: storage_version_hash(group, storage_name, kind),
+        }),
+        columns: columns.iter().map(|(column, _)| column.clone()).collect(),
+    };
+    let schema = &version["schema"]["openAPIV3Schema"];
+    // Versions with one schema share it: nothing has to be done between them.
+    let own_schema = if *schema == storage["schema"]["openAPIV3Schema"] {
+        Arc::clone(stored)
+    } else {
+        Arc::new(Structural::from_json(schema))
+    };
+    let types = TypeMeta::new(group, name, kind);
+    let custom = Custom {
+        definition: text(&definition["metadata"]["name"]).to_owned(),
+        types: types.clone(),
+        schema: own_schema,
+        stored: Arc::clone(stored),
+        published: schema.clone(),
+        has_status: version["subresources"]
+            .get("status")
+            .is_some_and(|status| !status.is_null()),
+        scale: ScalePaths::of(version),
+        columns: columns.into_iter().map(|(_, path)| path).collect(),
+        descriptions: descriptions(version),
+        selectable: selectable(version),
+        deprecation: deprecation(definition, version),
+        since: standing.since,
+        schema_since: standing.schema_since,
+        terminating: standing.terminating,
+        gone: standing.gone.clone(),
+    };
+    Resource {
+        list_kind: text(&names["listKind"]).to_owned(),
+        keys: Keys::new(group, &facts.plural, scope == Scope::Namespaced),
+        stored: types.clone(),
+        types,
+        typed_items: true,
+        rules: &RULES,
+        custom: Some(Box::new(custom)),
+        facts,
+    }
+}
+
+fn subresources(version: &Value, group: &str, name: &str, kind: &str) -> Vec<Subresource> {
+    let enabled = |own: &str| {
+        version["subresources"]
+            .get(own)
+            .is_some_and(|own| !own.is_null())
+    };
+    let kinds = [
+        ("status", kind, group, name),
+        ("scale", "Scale", "autoscaling", "v1"),
+    ];
+    let subresource = |(name, kind, group, version): (&str, &str, &str, &str)| Subresource {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        group: group.to_owned(),
+        version: version.to_owned(),
+        verbs: SUBRESOURCE_VERBS.map(str::to_owned).into(),
+        plain_text: false,
+        query: Vec::new(),
+    };
+    kinds
+        .into_iter()
+        .filter(|(name, ..)| enabled(name))
+        .map(subresource)
+        .collect()
+}
+
+/// The columns of a version's table: the name, then those it names, else the age.
+fn columns(version: &Value) -> Vec<(Column, Option<JsonPath>)> {
+    let column = |name: &str, kind: &str, format: &str, priority: i32| Column {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        format: format.to_owned(),
+        priority,
+    };
+    let mut columns = vec![(column("Name", "string", "name", 0), None)];
+    match version["additionalPrinterColumns"]
+        .as_array()
+        .filter(|named| !named.is_empty())
+    {
+        None => {
+            let age = JsonPath::parse(".metadata.creationTimestamp").ok();
+            columns.push((column("Age", "date", "", 0), age));
+        }
+        Some(named) => columns.extend(named.iter().map(|own| {
+            let priority = own["priority"].as_i64().unwrap_or(0) as i32;
+            let described = column(
+                text(&own["name"]),
+                text(&own["type"]),
+                text(&own["format"]),
+                priority,
+            );
+            (described, JsonPath::parse(text(&own["jsonPath"])).ok())
+        })),
+    }
+    columns
+}
+
+/// What the columns show: the definition's own sentences, or where their values are.
+fn descriptions(version: &Value) -> Vec<String> {
+    let named = version["additionalPrinterColumns"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let sentence = |own: &Value| match text(&own["description"]) {
+        "" => format!(
+            "Custom resource definition column (in JSONPath format): {}",
+            text(&own["jsonPath"])
+        ),
+        own => own.to_owned(),
+    };
+    std::iter::once(String::new())
+        .chain(named.iter().map(sentence))
+        .collect()
+}
+
+fn selectable(version: &Value) -> Vec<(String, JsonPath)> {
+    let fields = version["selectableFields"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let field = |own: &Value| {
+        let path = text(&own["jsonPath"]);
+        Some((
+            path.trim_start_matches('.').to_owned(),
+            JsonPath::parse(path).ok()?,
+        ))
+    };
+    fields.iter().filter_map(field).collect()
+}
+
+/// The warning that a deprecated version's answers carry.
+fn deprecation(definition: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(own) = version["deprecationWarning"].as_str() {
+        return Some(own.to_owned());
+    }
+    let spec = &definition["spec"];
+    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
+    let old = format!("{group}/{} {kind} is deprecated", text(&version["name"]));
+    let versions = spec["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let newer = versions
+        .iter()
+        .filter(|own| own["served"] == true && own["deprecated"] != true)
+        .map(|own| text(&own["name"]))
+        .filter(|own| crate::discovery::rank(own) < crate::discovery::rank(text(&version["name"])))
+        .min_by_key(|own| crate::discovery::rank(own));
+    Some(match newer {
+        Some(newer) => format!("{old}; use {group}/{newer} {kind}"),
+        None => old,
+    })
+}
+
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+pub(crate) fn texts(value: &Value) -> Vec<String> {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    items
+        .iter()
+        .filter_map(|item| Some(item.as_str()?.to_owned()))
+        .collect()
+}

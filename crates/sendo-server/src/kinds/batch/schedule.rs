@@ -1,0 +1,232 @@
+//! Schedules of CronJobs: five fields, or a word.
+
+/// The words that stand for a schedule.
+const WORDS: [&str; 7] = [
+    "@annually",
+    "@daily",
+    "@hourly",
+    "@midnight",
+    "@monthly",
+    "@weekly",
+    "@yearly",
+];
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// What a field of a schedule counts.
+struct Field {
+    min: u64,
+    max: u64,
+    /// Names of its values, from the least on.
+    names: &'static [&'static str],
+}
+
+const FIELDS: [Field; 5] = [
+    Field {
+        min: 0,
+        max: 59,
+        names: &[],
+    },
+    Field {
+        min: 0,
+        max: 23,
+        names: &[],
+    },
+    Field {
+        min: 1,
+        max: 31,
+        names: &[],
+    },
+    Field {
+        min: 1,
+        max: 12,
+        names: &MONTHS,
+    },
+    Field {
+        min: 0,
+        max: 6,
+        names: &DAYS,
+    },
+];
+
+/// Why a text is no schedule, in the words of the parser that Kubernetes uses.
+pub(super) fn fault(schedule: &str) -> Option<String> {
+    let schedule = match schedule
+        .strip_prefix("CRON_TZ=")
+        .or(schedule.strip_prefix("TZ="))
+    {
+        Some(rest) => match rest.split_once(' ') {
+            Some((_, rest)) => rest.trim(),
+            None => {
+                return Some(
+                    "invalid schedule format: runtime error: slice bounds out of range".to_owned(),
+                );
+            }
+        },
+        None => schedule,
+    };
+    if schedule.starts_with('@') {
+        return descriptor_fault(schedule);
+    }
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if fields.len() != FIELDS.len() {
+        let found = fields.len();
+        return Some(format!(
+            "expected exactly 5 fields, found {found}: [{}]",
+            fields.join(" ")
+        ));
+    }
+    let mut faults = fields
+        .iter()
+        .zip(&FIELDS)
+        .filter_map(|(text, field)| field_fault(text, field));
+    faults.next()
+}
+
+fn descriptor_fault(text: &str) -> Option<String> {
+    if let Some(duration) = text.strip_prefix("@every ") {
+        return (!is_duration(duration)).then(|| {
+            format!("failed to parse duration {text}: time: invalid duration \"{duration}\"")
+        });
+    }
+    (!WORDS.contains(&text)).then(|| format!("unrecognized descriptor: {text}"))
+}
+
+/// A duration as Go writes it: numbers, each with a unit.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let number = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let (digits, after) = rest.split_at(number);
+        let unit = ["ns", "us", "µs", "ms", "s", "m", "h"]
+            .iter()
+            .filter(|unit| after.starts_with(**unit));
+        let Some(unit) = unit.max_by_key(|unit| unit.len()) else {
+            return false;
+        };
+        if !digits.contains(|c: char| c.is_ascii_digit()) || digits.matches('.').count() > 1 {
+            return false;
+        }
+        rest = &after[unit.len()..];
+        parts += 1;
+    }
+    parts > 0
+}
+
+fn field_fault(text: &str, field: &Field) -> Option<String> {
+    text.split(',')
+        .filter(|range| !range.is_empty())
+        .find_map(|range| range_fault(range, field).err())
+}
+
+fn range_fault(text: &str, field: &Field) -> Result<(), String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let bounds: Vec<&str> = parts[0].split('-').collect();
+    let (start, mut end) = match bounds[..] {
+        ["*" | "?", ..] => (field.min, field.max),
+        [single] => (value(single, field)?, value(single, field)?),
+        [low, high] => (value(low, field)?, value(high, field)?),
+        _ => return Err(format!("too many hyphens: {text}")),
+    };
+    let step = match parts[..] {
+        [_] => 1,
+        [_, step] => {
+            if bounds.len() == 1 {
+                end = field.max;
+            }
+            number(step)?
+        }
+        _ => return Err(format!("too many slashes: {text}")),
+    };
+    if start < field.min {
+        return Err(format!(
+            "beginning of range ({start}) below minimum ({}): {text}",
+            field.min
+        ));
+    }
+    if end > field.max {
+        return Err(format!(
+            "end of range ({end}) above maximum ({}): {text}",
+            field.max
+        ));
+    }
+    if start > end {
+        return Err(format!(
+            "beginning of range ({start}) beyond end of range ({end}): {text}"
+        ));
+    }
+    if step == 0 {
+        return Err(format!("step of range should be a positive number: {text}"));
+    }
+    Ok(())
+}
+
+fn value(text: &str, field: &Field) -> Result<u64, String> {
+    let name = text.to_lowercase();
+    match field.names.iter().position(|known| *known == name) {
+        Some(place) => Ok(field.min + place as u64),
+        None => number(text),
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    match text.parse::<i64>() {
+        Ok(number) => u64::try_from(number)
+            .map_err(|_| format!("negative number ({number}) not allowed: {text}")),
+        Err(_) => Err(format!(
+            "failed to parse int from {text}: strconv.Atoi: parsing \"{text}\": invalid syntax"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_read_field_by_field() {
+        for schedule in [
+            "@hourly",
+            "@every 1h30m",
+            "0 0 1 JAN-JUN SUN",
+            "*/15 0-5,20-23 * * ?",
+            "  5 4 * * * ",
+        ] {
+            assert_eq!(fault(schedule), None, "{schedule}");
+        }
+        let cases = [
+            ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
+            ("60 * * * *", "end of range (60) above maximum (59): 60"),
+            ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+            (
+                "a * * * *",
+                "failed to parse int from a: strconv.Atoi: parsing \"a\": invalid syntax",
+            ),
+            (
+                "*/0 * * * *",
+                "step of range should be a positive number: */0",
+            ),
+            (
+                "5-1 * * * *",
+                "beginning of range (5) beyond end of range (1): 5-1",
+            ),
+            ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+            ("@reboot", "unrecognized descriptor: @reboot"),
+            (
+                "@every x",
+                "failed to parse duration @every x: time: invalid duration \"x\"",
+            ),
+        ];
+        for (schedule, expected) in cases {
+            assert_eq!(fault(schedule).as_deref(), Some(expected), "{schedule}");
+        }
+    }
+}

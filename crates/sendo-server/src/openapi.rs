@@ -1,0 +1,154 @@
+//! `/openapi/v3`: what is served, as OpenAPI documents.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::StatusCode;
+use sendo_apimachinery::openapi::{self, CustomResource, Publisher};
+use sendo_apimachinery::resources::Resources;
+use serde_json::Value;
+
+use crate::answer::{self, Answer};
+use crate::openapi_descriptions::Descriptions;
+use crate::request::Request;
+use crate::resource::Catalog;
+use crate::server::Server;
+
+/// Documents that were asked for, each with the hash it was made under.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    made: Mutex<BTreeMap<String, (String, Bytes)>>,
+}
+
+impl Documents {
+    /// The document at `path`; made anew if the one at hand is of another hash.
+    fn get_or_make(
+        &self,
+        path: &str,
+        hash: &str,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bytes)) = made.get(path).filter(|(own, _)| own == hash) {
+            return Some(bytes.clone());
+        }
+        let bytes = make()?;
+        made.insert(path.to_owned(), (hash.to_owned(), bytes.clone()));
+        Some(bytes)
+    }
+}
+
+/// Answers a path below `/openapi/v3`; empty for the index.
+pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {
+    let resources = Resources::builtin();
+    let catalog = server.catalog();
+    let publisher = Publisher {
+        types: &server.types,
+        resources: &resources,
+        describe: &|_, _| None,
+    };
+    if path.is_empty() {
+        let built_in = publisher.paths().into_iter().map(|path| {
+            let hash = publisher.hash(&path);
+            (path, hash)
+        });
+        let custom = custom_versions(&catalog);
+        let index = openapi::index(built_in.chain(custom));
+        return Answer::Text(StatusCode::OK, index.to_string());
+    }
+    if let Some((_, hash)) = custom_versions(&catalog).find(|(own, _)| own == path) {
+        return document(server, request, path, hash, || {
+            custom(server, &catalog, path)
+        });
+    }
+    if !publisher.paths().iter().any(|own| own == path) {
+        return Answer::Empty(StatusCode::NOT_FOUND);
+    }
+    let hash = publisher.hash(path);
+    document(server, request, path, hash, || {
+        built_in(server, &resources, path)
+    })
+}
+
+/// A document, unless the client asks for another state of it.
+fn document(
+    server: &Server,
+    request: &Request,
+    path: &str,
+    hash: String,
+    make: impl FnOnce() -> Option<Bytes>,
+) -> Answer {
+    if request
+        .query
+        .first("hash")
+        .is_some_and(|asked| asked != hash)
+    {
+        return Answer::Redirect(format!("/openapi/v3/{path}?hash={hash}"));
+    }
+    match server.documents.get_or_make(path, &hash, make) {
+        Some(bytes) => Answer::Tagged { tag: hash, bytes },
+        None => Answer::Empty(StatusCode::NOT_FOUND),
+    }
+}
+
+fn built_in(server: &Server, resources: &Resources, path: &str) -> Option<Bytes> {
+    let of_document = resources.iter().filter(|resource| {
+        let root = if resource.group.is_empty() {
+            "api"
+        } else {
+            "apis"
+        };
+        path == format!("{root}/{}", resource.api_version())
+    });
+    let descriptions = Descriptions::of(of_document);
+    let describe = |kind: &str, field: Option<&str>| descriptions.get(kind, field);
+    let publisher = Publisher {
+        types: &server.types,
+        resources,
+        describe: &describe,
+    };
+    Some(answer::to_bytes(&publisher.document(path)?))
+}
+
+/// The paths of the documents of custom resources, each with its hash.
+fn custom_versions(catalog: &Catalog) -> impl Iterator<Item = (String, String)> {
+    let groups = catalog.groups().filter(|group| group.is_custom());
+    groups.flat_map(|group| {
+        group.versions().map(|version| {
+            let resources = group.resources(version).unwrap_or_default();
+            let said: Vec<String> = resources
+                .iter()
+                .map(|resource| {
+                    let published = resource.custom.as_ref().map(|custom| &custom.published);
+                    format!("{:?} {}", resource.facts, published.unwrap_or(&Value::Null))
+                })
+                .collect();
+            let parts: Vec<&[u8]> = said.iter().map(String::as_bytes).collect();
+            (
+                format!("apis/{}/{version}", group.name),
+                openapi::hash(&parts),
+            )
+        })
+    })
+}
+
+fn custom(server: &Server, catalog: &Catalog, path: &str) -> Option<Bytes> {
+    let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+    let served = catalog.group(group)?.resources(version)?;
+    let resources: Vec<CustomResource<'_>> = served
+        .iter()
+        .filter_map(|resource| {
+            let custom = resource.custom.as_ref()?;
+            Some(CustomResource {
+                resource: &resource.facts,
+                list_kind: &resource.list_kind,
+                schema: &custom.published,
+            })
+        })
+        .collect();
+    let descriptions = Descriptions::of(served.iter().map(|resource| &resource.facts));
+    let describe = |kind: &str, field: Option<&str>| descriptions.get(kind, field);
+    let document = openapi::custom_document(&server.types, &describe, group, version, &resources);
+    Some(answer::to_bytes(&document))
+}

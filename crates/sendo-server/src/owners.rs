@@ -1,0 +1,33 @@
+//! Owner references of a write.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::call::Call;
+
+/// Leaves out references that are there twice, with a warning.
+pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
+    let references = object.pointer_mut("/metadata/ownerReferences");
+    let Some(references) = references.and_then(Value::as_array_mut) else {
+        return;
+    };
+    let mut kept: Vec<Value> = Vec::with_capacity(references.len());
+    let mut twice = BTreeSet::new();
+    for reference in references.drain(..) {
+        if kept.contains(&reference) {
+            twice.insert(reference["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(reference);
+        }
+    }
+    *references = kept;
+    if !twice.is_empty() {
+        let uids: Vec<String> = twice.into_iter().collect();
+        call.request.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, \
+             and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            uids.join(",")
+        ));
+    }
+}
