@@ -8,6 +8,7 @@ mod go_text;
 mod group;
 pub mod intstr;
 pub mod jsonpath;
+pub mod managed_fields;
 pub mod meta;
 pub mod names;
 pub mod openapi;

@@ -1,1 +1,258 @@
-//! API server, controllers, scheduler and nodes in one process.
+//! A Kubernetes cluster in one process: API server, controllers, scheduler, nodes.
+//!
+//! ```
+//! use sendo_cluster::{Cluster, ClusterOptions};
+//! use sendo_world::World;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let world = World::real();
+//! let cluster = Cluster::start(&world, ClusterOptions::default()).await?;
+//! let version = cluster.client().apiserver_version().await?;
+//! assert_eq!(version.minor, "36");
+//! cluster.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod controllers;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendo::{Config, Manager, Running};
+use sendo_node::NodeOptions;
+use sendo_server::{ApiServer, Authority, CertificateError, Options, ServeError, Serving, User};
+use sendo_store::{Memory, MemoryOptions, Store};
+use sendo_workloads::Settings;
+use sendo_world::World;
+
+pub use controllers::{Controllers, UnknownController};
+pub use sendo_node::{Pace, Runtime};
+
+/// What a cluster is made of.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// How many nodes: `node-0`, `node-1`, …; 2 by default.
+    pub nodes: u8,
+    /// What the nodes do with pods; simulated containers by default.
+    pub runtime: Runtime,
+    /// Which controllers run; all of them by default.
+    pub controllers: Controllers,
+    /// Where the API server listens, over TLS. `None`, the default: nowhere,
+    /// and [`Cluster::client`] calls it in this process.
+    pub listen: Option<SocketAddr>,
+    /// Where objects are kept. `None`, the default: in memory.
+    pub store: Option<Arc<dyn Store>>,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        ClusterOptions {
+            nodes: 2,
+            runtime: Runtime::Simulated(Pace::default()),
+            controllers: Controllers::all(),
+            listen: None,
+            store: None,
+        }
+    }
+}
+
+/// How long a part may take to become ready.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The API server did not start.
+    #[error(transparent)]
+    Server(#[from] sendo_server::StartError),
+    /// The API server cannot be served where it should be.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The cluster's certificates could not be made.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// A part of the cluster did not start.
+    #[error("{part} did not start: {cause}")]
+    Part {
+        /// Which.
+        part: String,
+        /// Why.
+        cause: sendo::Error,
+    },
+}
+
+/// A part of the cluster that has become ready.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// Its name, for people.
+    pub name: String,
+    /// What there is to know of it.
+    pub about: String,
+}
+
+/// A running cluster.
+///
+/// Stop it with [`Cluster::stop`]; dropped without, its tasks end when the world's do.
+pub struct Cluster {
+    world: World,
+    server: ApiServer,
+    store: Arc<dyn Store>,
+    serving: Option<Serving>,
+    /// In the order they were started.
+    parts: Vec<Running>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster in `world`; returns when every part of it is ready.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on, or a part fails to start. Nothing is left running then.
+    pub async fn start(world: &World, options: ClusterOptions) -> Result<Self, StartError> {
+        Cluster::start_and_tell(world, options, |_| {}).await
+    }
+
+    /// The same, telling of each part as it becomes ready.
+    pub async fn start_and_tell(
+        world: &World,
+        options: ClusterOptions,
+        mut tell: impl FnMut(&Component),
+    ) -> Result<Self, StartError> {
+        let world = world.child("cluster");
+        match Cluster::assemble(&world, options, &mut tell).await {
+            Ok(cluster) => Ok(cluster),
+            Err(error) => {
+                world.tasks().stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn assemble(
+        world: &World,
+        options: ClusterOptions,
+        tell: &mut impl FnMut(&Component),
+    ) -> Result<Self, StartError> {
+        let store = match options.store {
+            Some(store) => store,
+            None => Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default())),
+        };
+        let server = ApiServer::start(Options::new(store.clone(), world.clone())).await?;
+        let mut root_ca = String::new();
+        let mut serving = None;
+        if let Some(address) = options.listen {
+            let authority = Authority::new(world.clock().wall())?;
+            root_ca = authority.pem();
+            let listening = server.serve(address, authority).await?;
+            tell(&Component {
+                name: "API server".to_owned(),
+                about: format!("https://{}", listening.address()),
+            });
+            serving = Some(listening);
+        }
+        let mut cluster = Cluster {
+            world: world.clone(),
+            server,
+            store,
+            serving,
+            parts: Vec::new(),
+        };
+
+        let settings = Settings { root_ca };
+        let chosen = options.controllers;
+        let workloads = sendo_workloads::manager(&settings, |name| chosen.includes(name));
+        let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
+        if !names.is_empty() {
+            let user = User::new("system:kube-controller-manager", [] as [&str; 0]);
+            cluster.start_part(workloads, user).await?;
+            tell(&Component {
+                name: "controllers".to_owned(),
+                about: names.join(", "),
+            });
+        }
+        if chosen.includes(controllers::SCHEDULER) {
+            let user = User::new("system:kube-scheduler", [] as [&str; 0]);
+            cluster.start_part(sendo_scheduler::manager(), user).await?;
+            tell(&Component {
+                name: "scheduler".to_owned(),
+                about: sendo_scheduler::NAME.to_owned(),
+            });
+        }
+        for number in 0..options.nodes {
+            let node = NodeOptions {
+                runtime: options.runtime,
+                ..NodeOptions::new(number)
+            };
+            let user = User::new(format!("system:node:{}", node.name), ["system:nodes"]);
+            cluster.start_part(sendo_node::manager(&node), user).await?;
+            tell(&Component {
+                about: format!("{} cpu, {}, {} pods", node.cpu, node.memory, node.pods),
+                name: node.name,
+            });
+        }
+        Ok(cluster)
+    }
+
+    async fn start_part(&mut self, manager: Manager, user: User) -> Result<(), StartError> {
+        let part = manager.name().to_owned();
+        let client = kube::Client::new(self.server.as_user(user), "default");
+        let config = Config::new(client, self.world.clone());
+        let failed = |cause| StartError::Part {
+            part: part.clone(),
+            cause,
+        };
+        let running = manager.start(config).map_err(failed)?;
+        let clock = self.world.clock();
+        if clock.timeout(PATIENCE, running.ready()).await.is_none() {
+            let waits: Vec<_> = running.waits_for();
+            let cause = format!("still waiting after {PATIENCE:?} for {}", waits.join(", "));
+            return Err(failed(sendo::Error::message(cause)));
+        }
+        self.parts.push(running);
+        Ok(())
+    }
+
+    /// The world the cluster lives in.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// A client that calls the API server as its administrator, in this process.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.server.client_service(), "default")
+    }
+
+    /// The API server.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// Where the API server keeps its objects.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The kubeconfig of the administrator; `None` if the server does not listen.
+    pub fn kubeconfig(&self) -> Option<String> {
+        self.serving.as_ref().map(Serving::kubeconfig)
+    }
+
+    /// Stops in order: nodes, scheduler and controllers, which write; then the server.
+    pub async fn stop(self) {
+        for part in self.parts.into_iter().rev() {
+            if let Err(error) = part.stop().await {
+                tracing::warn!(%error, "a part of the cluster had failed");
+            }
+        }
+        self.server.shutdown().await;
+        self.world.tasks().stop().await;
+    }
+}

@@ -1,1 +1,88 @@
-//! The embedded cluster's node agent, written with sendo.
+//! The embedded cluster's node agent, written with `sendo` as any user would write it.
+//!
+//! [`manager`] declares the agent of one node: a heartbeat that registers the
+//! [`Node`](k8s_openapi::api::core::v1::Node) and keeps it and its lease fresh,
+//! and, unless the node runs nothing, a controller of the pods bound to it.
+//! The containers are simulated: [`simulation`] says, as a pure function of a
+//! pod's history and the time, what its status is and when it changes next.
+
+mod addresses;
+mod heartbeat;
+mod pods;
+pub mod simulation;
+mod status;
+
+use std::time::Duration;
+
+use sendo::Manager;
+
+/// A node and what it pretends to have.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Its name, such as `node-0`.
+    pub name: String,
+    /// Its number, from which its addresses follow: the host's is `10.0.0.(number+1)`,
+    /// those of its pods lie in `10.244.number.0/24`.
+    pub number: u8,
+    /// Processors; 32 by default.
+    pub cpu: String,
+    /// Memory; `256Gi` by default.
+    pub memory: String,
+    /// The most pods it takes; 110 by default.
+    pub pods: u32,
+    /// What happens to the pods bound to it.
+    pub runtime: Runtime,
+}
+
+/// What a node does with the pods bound to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// Simulated containers: they start, run and end in time, but nothing is executed.
+    Simulated(Pace),
+    /// Nothing: the node is ready and heartbeats, somebody else plays the kubelet.
+    None,
+}
+
+/// How long simulated containers take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// From being created to running: 50 ms by default.
+    pub start: Duration,
+    /// How long an init container runs until it succeeds: 100 ms by default.
+    pub init: Duration,
+    /// From being asked to end to having ended: 50 ms by default, never longer than the grace period.
+    pub stop: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace {
+            start: Duration::from_millis(50),
+            init: Duration::from_millis(100),
+            stop: Duration::from_millis(50),
+        }
+    }
+}
+
+impl NodeOptions {
+    /// Node number `number`, called `node-number`, with the defaults of every field.
+    pub fn new(number: u8) -> Self {
+        NodeOptions {
+            name: format!("node-{number}"),
+            number,
+            cpu: "32".to_owned(),
+            memory: "256Gi".to_owned(),
+            pods: 110,
+            runtime: Runtime::Simulated(Pace::default()),
+        }
+    }
+}
+
+/// The agent of one node.
+pub fn manager(options: &NodeOptions) -> Manager {
+    let agent = Manager::new(&options.name).runnable(heartbeat::runnable(options.clone()));
+    match options.runtime {
+        Runtime::None => agent,
+        Runtime::Simulated(pace) => agent.controller(pods::controller(options, pace)),
+    }
+}

@@ -25,7 +25,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("give the path of the kubeconfig to write")?;
     let world = World::real();
     let store = Arc::new(Memory::new(world.clock().clone(), Default::default()));
-    let server = ApiServer::start(Options::new(store, world.clone())).await?;
+    let options = Options {
+        require_service_accounts: true,
+        ..Options::new(store, world.clone())
+    };
+    let server = ApiServer::start(options).await?;
     let authority = Authority::new(world.clock().wall())?;
     let serving = server.serve(([127, 0, 0, 1], 0).into(), authority).await?;
     std::fs::write(&path, serving.kubeconfig())?;

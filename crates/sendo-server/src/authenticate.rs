@@ -6,6 +6,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sendo_apimachinery::{GroupResource, Status};
 
+use crate::query::{self, Plus};
 use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
 
 /// Bearer tokens the server knows, and whose they are.
@@ -82,6 +83,8 @@ fn impersonate(real: User, headers: &HeaderMap) -> Result<User, Status> {
     let mut user = User {
         name: name.to_owned(),
         groups: groups.into_iter().map(str::to_owned).collect(),
+        uid: text(IMPERSONATE_UID).to_owned(),
+        extra: extras(headers),
     };
     if let Some((namespace, _)) = service_account(name).filter(|_| user.groups.is_empty()) {
         user.groups = vec![
@@ -98,6 +101,19 @@ fn impersonate(real: User, headers: &HeaderMap) -> Result<User, Status> {
         user.groups.push(group.to_owned());
     }
     Ok(user)
+}
+
+fn extras(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, value) in headers {
+        if let (Some(name), Ok(value)) =
+            (key.as_str().strip_prefix(IMPERSONATE_EXTRA), value.to_str())
+        {
+            let name = query::unescape(name, Plus::Itself).unwrap_or_else(|| name.to_owned());
+            extra.entry(name).or_default().push(value.to_owned());
+        }
+    }
+    extra
 }
 
 fn requested(groups: &[&str], uid: &str, headers: &HeaderMap) -> String {

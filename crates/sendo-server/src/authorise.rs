@@ -5,7 +5,6 @@
 //! caller only health and version. Rules of the RBAC kinds are judged in this
 //! place, before path, method and body of a request are looked at.
 
-use http::Method;
 use sendo_apimachinery::{GroupResource, Status, go_quote};
 
 use crate::path::{ResourcePath, Target, Verb};
@@ -22,15 +21,38 @@ const COMPONENTS: [&str; 4] = [
 /// The group of node agents.
 const NODES: &str = "system:nodes";
 
+/// What somebody wants to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Attributes {
+    /// Something with a resource.
+    Resource {
+        verb: String,
+        group: String,
+        resource: String,
+    },
+    /// Something with a path that names no resource.
+    Path { verb: String, path: String },
+}
+
 /// Lets a request pass, or tells why not.
 pub(crate) fn authorise(request: &Request) -> Result<(), Status> {
-    if may_do_everything(&request.user) {
+    let attributes = match &request.target {
+        Target::Resource(path) => Attributes::Resource {
+            verb: request.verb.as_str().to_owned(),
+            group: path.group.clone(),
+            resource: path.resource.clone(),
+        },
+        Target::Other => Attributes::Path {
+            verb: request.method.as_str().to_ascii_lowercase(),
+            path: request.path.clone(),
+        },
+    };
+    if is_allowed(&request.user, &attributes) {
         return Ok(());
     }
-    match &request.target {
-        Target::Resource(path) => Err(refuse_resource(request, path)),
-        Target::Other if is_readable(&request.user, &request.method, &request.path) => Ok(()),
-        Target::Other => {
+    match (&request.target, &attributes) {
+        (Target::Resource(path), _) => Err(refuse_resource(request, path)),
+        (Target::Other, _) => {
             let cause = format_args!(
                 "User {} cannot {} path {}",
                 go_quote(&request.user.name),
@@ -42,21 +64,61 @@ pub(crate) fn authorise(request: &Request) -> Result<(), Status> {
     }
 }
 
-fn may_do_everything(user: &User) -> bool {
+/// Whether a user may do something.
+pub(crate) fn is_allowed(user: &User, attributes: &Attributes) -> bool {
+    if may_do_everything(user) {
+        return true;
+    }
+    match attributes {
+        Attributes::Resource {
+            verb,
+            group,
+            resource,
+        } => user.is_in(AUTHENTICATED) && verb == "create" && is_about_oneself(group, resource),
+        Attributes::Path { verb, path } => is_readable(user, verb, path),
+    }
+}
+
+/// Whether somebody is an administrator, or a part of the cluster.
+pub(crate) fn may_do_everything(user: &User) -> bool {
     user.is_in(MASTERS) || user.is_in(NODES) || COMPONENTS.contains(&user.name.as_str())
 }
 
-fn is_readable(user: &User, method: &Method, path: &str) -> bool {
-    let read = matches!(*method, Method::GET | Method::HEAD);
-    let public = matches!(
-        path,
-        "/healthz" | "/livez" | "/readyz" | "/version" | "/version/"
-    );
-    let discovery = matches!(path, "/api" | "/apis" | "/openapi")
-        || ["/api/", "/apis/", "/openapi/"]
-            .iter()
-            .any(|root| path.starts_with(root));
-    read && (public || discovery && user.is_in(AUTHENTICATED))
+/// Questions that everybody may ask of themselves.
+fn is_about_oneself(group: &str, resource: &str) -> bool {
+    let reviews: &[&str] = match group {
+        "authentication.k8s.io" => &["selfsubjectreviews"],
+        "authorization.k8s.io" => &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        _ => return false,
+    };
+    reviews.contains(&resource)
+}
+
+/// What everybody who is authenticated may read; a star stands for all below.
+pub(crate) const READABLE: [&str; 11] = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+    "/version/",
+];
+/// What of it everybody else may read too.
+const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+fn is_readable(user: &User, verb: &str, path: &str) -> bool {
+    let covers = |own: &&str| {
+        own.strip_suffix('*')
+            .map_or(path == *own, |root| path.starts_with(root))
+    };
+    let known = user.is_in(AUTHENTICATED);
+    let paths: &[&str] = if known { &READABLE } else { &PUBLIC };
+    matches!(verb, "get" | "head") && paths.iter().any(|own| covers(own))
 }
 
 fn refuse_resource(request: &Request, path: &ResourcePath) -> Status {

@@ -86,7 +86,12 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn not_found(&self, name: &str) -> Status {
-        Status::not_found(&self.resource.group_resource(), name)
+        let mut resource = self.resource.group_resource();
+        if self.resource.is_core("componentstatuses") {
+            // The one resource that Kubernetes calls by its singular here.
+            resource.resource.clone_from(&self.resource.facts.singular);
+        }
+        Status::not_found(&resource, name)
     }
 
     /// The time of this request.

@@ -15,7 +15,9 @@ pub(crate) const AGGREGATED_YAML: &str =
     "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/api`: the versions of the core group.
-pub(crate) fn core_versions(catalog: &Catalog) -> Value {
+///
+/// `address` is where the client has found the server.
+pub(crate) fn core_versions(catalog: &Catalog, address: &str) -> Value {
     let versions: Vec<&str> = catalog
         .group("")
         .into_iter()
@@ -24,7 +26,7 @@ pub(crate) fn core_versions(catalog: &Catalog) -> Value {
     json!({
         "kind": "APIVersions",
         "versions": versions,
-        "serverAddressByClientCIDRs": [],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
     })
 }
 

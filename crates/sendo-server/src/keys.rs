@@ -24,11 +24,6 @@ impl Keys {
         }
     }
 
-    /// What all keys of this resource begin with.
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
     /// The key of one object.
     pub(crate) fn object(&self, namespace: Option<&str>, name: &str) -> Key {
         match namespace.filter(|_| self.namespaced) {

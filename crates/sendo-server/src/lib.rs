@@ -1,8 +1,33 @@
 //! The embedded Kubernetes API server, a tower service over a store.
 //!
 //! An [`ApiServer`] lives in a world and keeps its objects in a store. It is
-//! called in this process with no socket between ([`ApiServer::as_user`]):
-//! `kube::Client::new(server.client_service(), "default")` is a client of it.
+//! called in this process with no socket between, or over TLS
+//! ([`ApiServer::serve`]); both ways lead into the same pipeline.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use sendo_server::{ApiServer, Options};
+//! use sendo_store::Memory;
+//! use sendo_world::World;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let world = World::seeded(1);
+//! let store = Arc::new(Memory::new(world.clock().clone(), Default::default()));
+//! let server = ApiServer::start(Options::new(store, world)).await?;
+//! let client = kube::Client::new(server.client_service(), "default");
+//! assert_eq!(client.apiserver_version().await?.minor, "36");
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The way of a request
+//!
+//! Authenticate → authorise → route → decode → default → admit → validate →
+//! store → encode: plain functions over one value, in `pipeline.rs`. What a verb
+//! does is in `verbs/`, what is particular to a kind in [`kinds`], how kinds look
+//! in tables in [`printers`].
 
 mod admission;
 mod answer;
@@ -30,6 +55,7 @@ pub mod printers;
 mod query;
 mod request;
 mod resource;
+mod reviews;
 mod roots;
 mod route;
 mod selection;

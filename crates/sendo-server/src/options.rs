@@ -132,26 +132,16 @@ pub(crate) enum Write {
     Create,
     Update,
     Patch,
-    Apply,
 }
 
 impl WriteOptions {
     pub(crate) fn parse(query: &Query, write: Write) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let manager = query.text("fieldManager");
-        match write {
-            Write::Apply if manager.is_empty() => {
-                let path = Path::new("fieldManager");
-                errors.push(Error::required(&path, "is required for apply patch"));
-            }
-            Write::Patch if query.optional_flag("force").is_some() => {
-                let path = Path::new("force");
-                errors.push(Error::forbidden(
-                    &path,
-                    "may not be specified for non-apply patch",
-                ));
-            }
-            _ => {}
+        if write == Write::Patch && query.optional_flag("force").is_some() {
+            let path = Path::new("force");
+            let why = "may not be specified for non-apply patch";
+            errors.push(Error::forbidden(&path, why));
         }
         check_manager(manager, &mut errors);
         let dry_run: Vec<String> = query.all("dryRun").map(str::to_owned).collect();
@@ -166,7 +156,7 @@ impl WriteOptions {
         let kind = match write {
             Write::Create => "CreateOptions",
             Write::Update => "UpdateOptions",
-            Write::Patch | Write::Apply => "PatchOptions",
+            Write::Patch => "PatchOptions",
         };
         refuse(kind, errors)?;
         Ok(WriteOptions {
@@ -284,9 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn force_is_for_apply_which_needs_a_manager() {
+    fn force_is_for_apply() {
         assert!(write("force=true", Write::Patch).is_err());
-        assert!(write("force=true", Write::Apply).is_err());
-        assert!(write("force=true&fieldManager=m", Write::Apply).is_ok());
+        assert!(write("force=false", Write::Patch).is_err());
+        assert!(write("", Write::Patch).is_ok());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use http::Method;
 use serde_json::Value;
 
 use crate::call::Call;
@@ -24,8 +25,14 @@ pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
     *references = kept;
     if !twice.is_empty() {
         let uids: Vec<String> = twice.into_iter().collect();
+        // Of a patch only the outcome tells.
+        let when = if call.request.method == Method::PATCH {
+            " after mutating admission happens"
+        } else {
+            ""
+        };
         call.request.warn(format!(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, \
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, \
              and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             uids.join(",")
         ));

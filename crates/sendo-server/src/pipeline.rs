@@ -19,6 +19,7 @@ use crate::crd::lifecycle;
 use crate::negotiate::{self, Refusal};
 use crate::path::{ResourcePath, Target};
 use crate::request::Request;
+use crate::reviews;
 use crate::roots;
 use crate::route::{self, Action, Dead};
 use crate::server::Server;
@@ -112,6 +113,7 @@ async fn act(call: &Call<'_>, action: Action) -> Result<Answer, Status> {
         Action::Create if resource.is_core("bindings") => {
             subresource::bind_by_collection(call).await
         }
+        Action::Create if resource.facts.storage.is_none() => reviews::create(call).await,
         Action::Create => verbs::create::create(call).await,
         Action::Update => verbs::update::update(call).await,
         Action::Delete => verbs::delete::delete(call).await,

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sendo_apimachinery::Status;
@@ -122,12 +122,6 @@ impl Request {
             return Some("application/json".to_owned());
         }
         media_type(header)
-    }
-
-    /// Who writes, for books that name the writer: the start of the user agent.
-    pub(crate) fn user_agent(&self) -> &str {
-        let agent = self.header(USER_AGENT);
-        agent.split('/').next().unwrap_or_default()
     }
 
     /// Adds a `Warning` to the answer, whatever that will be. Each text is sent once.

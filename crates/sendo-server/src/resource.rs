@@ -11,6 +11,7 @@ use crate::crd::{self, Custom};
 use crate::discovery;
 use crate::keys::Keys;
 use crate::kinds::{self, Rules};
+use crate::reviews;
 use crate::wire::{self, TypeMeta};
 
 /// A resource in one version: all the engine needs to know to serve it.
@@ -132,7 +133,10 @@ impl Resource {
 /// Whether a built-in resource is served: those that are stored, and of the
 /// others the ones that something stands behind.
 fn is_served(facts: &Facts) -> bool {
-    facts.storage.is_some() || (facts.group.as_str(), facts.plural.as_str()) == ("", "bindings")
+    facts.storage.is_some()
+        || reviews::is_review(&facts.group, &facts.kind)
+        || facts.group.is_empty()
+            && ["bindings", "componentstatuses"].contains(&facts.plural.as_str())
 }
 
 /// A group of resources.

@@ -95,7 +95,7 @@ fn top(request: &mut Request, catalog: &Catalog, half: Half) -> Result<Answer, S
                 ..Form::JSON
             };
             Ok(Answer::document(&match half {
-                Half::Core => discovery::core_versions(catalog),
+                Half::Core => discovery::core_versions(catalog, request.header(http::header::HOST)),
                 Half::Named => discovery::groups(catalog),
             }))
         }

@@ -35,6 +35,10 @@ pub struct Options {
     pub world: World,
     /// Bearer tokens that are accepted, and whose they are. None by default.
     pub tokens: Tokens,
+    /// Whether a pod's service account must exist, as in a cluster with the
+    /// controller that makes the `default` ones. Without it (the default here) a
+    /// pod is let in with the account's name alone.
+    pub require_service_accounts: bool,
 }
 
 impl Options {
@@ -44,6 +48,7 @@ impl Options {
             store,
             world,
             tokens: Tokens::new(),
+            require_service_accounts: false,
         }
     }
 }
@@ -93,6 +98,7 @@ impl ApiServer {
             store: options.store,
             world: options.world.child("api-server"),
             tokens: options.tokens,
+            require_service_accounts: options.require_service_accounts,
             types: Types::builtin(),
             documents: Documents::default(),
             definitions: tokio::sync::Mutex::default(),
@@ -209,6 +215,7 @@ pub(crate) struct Server {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) world: World,
     pub(crate) tokens: Tokens,
+    pub(crate) require_service_accounts: bool,
     /// The types of built-in kinds.
     pub(crate) types: Types,
     /// OpenAPI documents that were asked for.

@@ -1,5 +1,7 @@
 //! Who a request comes from.
 
+use std::collections::BTreeMap;
+
 /// The group every authenticated user is in.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group of requests without credentials.
@@ -14,6 +16,10 @@ pub struct User {
     pub name: String,
     /// The groups, those that authentication adds included.
     pub groups: Vec<String>,
+    /// What tells the user apart from others of the name, over time; mostly empty.
+    pub uid: String,
+    /// What else authentication knows of the user.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
@@ -29,6 +35,8 @@ impl User {
         User {
             name: name.into(),
             groups,
+            uid: String::new(),
+            extra: BTreeMap::new(),
         }
     }
 
@@ -42,6 +50,8 @@ impl User {
         User {
             name: "system:anonymous".to_owned(),
             groups: vec![UNAUTHENTICATED.to_owned()],
+            uid: String::new(),
+            extra: BTreeMap::new(),
         }
     }
 

@@ -1,1 +1,45 @@
-//! The embedded cluster's controllers, written with sendo.
+//! The embedded cluster's controllers, written with `sendo` as any user would write them.
+//!
+//! [`CONTROLLERS`] is the table of a controller manager: a name and what it
+//! adds to the manager. [`manager`] declares one with those that are asked for.
+
+pub mod garbage;
+pub mod namespace;
+mod pods;
+pub mod replicaset;
+pub mod root_ca;
+pub mod service_account;
+
+use sendo::{Controller, Manager};
+
+/// What a controller of the table is made with.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The certificate authority of the API server, in PEM, published to every namespace.
+    pub root_ca: String,
+}
+
+/// A controller of the table: its name, and how it is declared.
+pub type Initializer = (&'static str, fn(&Settings) -> Controller);
+
+/// All controllers, under the names that Kubernetes' controller manager gives them.
+pub const CONTROLLERS: &[Initializer] = &[
+    ("garbage-collector-controller", |_| garbage::controller()),
+    ("namespace-controller", |_| namespace::controller()),
+    ("replicaset-controller", |_| replicaset::controller()),
+    ("root-ca-certificate-publisher-controller", |settings| {
+        root_ca::controller(&settings.root_ca)
+    }),
+    ("serviceaccount-controller", |_| {
+        service_account::controller()
+    }),
+];
+
+/// A controller manager with the controllers for which `enabled` holds.
+pub fn manager(settings: &Settings, enabled: impl Fn(&str) -> bool) -> Manager {
+    let chosen = CONTROLLERS.iter().filter(|(name, _)| enabled(name));
+    chosen.fold(
+        Manager::new("kube-controller-manager"),
+        |manager, (_, make)| manager.controller(make(settings)),
+    )
+}

@@ -1,9 +1,11 @@
 //! Kubernetes objects as the library sees them: kinds, keys, uids.
 
+use std::any::TypeId;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use k8s_openapi::ClusterResourceScope;
 use kube::Resource;
 use kube::core::ApiResource;
 use serde::Serialize;
@@ -23,7 +25,12 @@ impl<K> Object for K where
 }
 
 /// An [`Object`] whose kind is known from its Rust type.
-pub trait Typed: Object<DynamicType = ()> {
+pub trait Typed: Object<DynamicType = (), Scope: 'static> {
+    /// Whether objects of this type live in namespaces.
+    fn is_namespaced() -> bool {
+        TypeId::of::<Self::Scope>() != TypeId::of::<ClusterResourceScope>()
+    }
+
     /// The kind of this type.
     fn kind() -> Kind {
         Kind {
@@ -35,7 +42,7 @@ pub trait Typed: Object<DynamicType = ()> {
     }
 }
 
-impl<K: Object<DynamicType = ()>> Typed for K {}
+impl<K: Object<DynamicType = (), Scope: 'static>> Typed for K {}
 
 /// A kind of the API, with the name it has in paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

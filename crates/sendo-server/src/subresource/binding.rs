@@ -52,19 +52,29 @@ fn read(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
     let mut binding = decode::body(call, &GroupVersionKind::new("", "v1", "Binding"), options)?;
     decode::place(call, &mut binding)?;
     let target = Path::new("target");
+    let mut errors = Vec::new();
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();
-    let refused = if !matches!(kind, "" | "Node") {
-        FieldError::not_supported(&target.child("kind"), kind, &["Node", "<empty>"])
-    } else if binding["target"]["name"]
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported(
+            &target.child("kind"),
+            kind,
+            &["Node", "<empty>"],
+        ));
+    }
+    if binding["target"]["name"]
         .as_str()
         .unwrap_or_default()
         .is_empty()
     {
-        FieldError::required(&target.child("name"), "")
-    } else {
+        errors.push(FieldError::required(&target.child("name"), ""));
+    }
+    if errors.is_empty() {
         return Ok(binding);
-    };
-    Err(Status::unclassified(refused.to_string()))
+    }
+    let texts = errors.iter().map(FieldError::to_string);
+    Err(Status::unclassified(sendo_apimachinery::status::aggregate(
+        texts,
+    )))
 }
 
 /// Sets the node of the pod that the path names, once.

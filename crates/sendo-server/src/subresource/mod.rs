@@ -1,6 +1,7 @@
 //! What lies below an object's path.
 
 mod binding;
+mod connect;
 mod eviction;
 mod scale;
 
@@ -23,6 +24,9 @@ pub(crate) async fn answer(call: &Call<'_>, name: &str) -> Result<Answer, Status
         ("scale", _) => scale::answer(call).await,
         ("binding", "pods") if core => binding::bind(call).await,
         ("eviction", "pods") if core => eviction::evict(call).await,
+        ("log", "pods") if core => connect::log(call).await,
+        ("exec" | "attach" | "portforward", "pods") if core => connect::stream(call, name).await,
+        ("proxy", "pods" | "services" | "nodes") if core => connect::proxy(call).await,
         _ => match strategy(call, name) {
             Some(strategy) => of_object(call, strategy).await,
             None => Err(Status::no_such_resource()),

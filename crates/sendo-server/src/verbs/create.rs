@@ -70,7 +70,7 @@ async fn insert_once(
     begin(call, &mut object);
     owners::dedup(call, &mut object);
     let name = Meta::of(&object).name().to_owned();
-    admission::admit_create(call, &name).await?;
+    admission::admit_create(call, &mut object).await?;
     resource.prepare_create(&cx, &mut object);
 
     let mut errors = resource.validate_create(&cx, &object);

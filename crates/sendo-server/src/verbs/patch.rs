@@ -87,43 +87,21 @@ pub(crate) fn apply(
     current: &Value,
     schema: SchemaRef<'_>,
 ) -> Result<Value, Status> {
-    let mut patched = current.clone();
-    let bytes = &call.request.body;
-    let kind = PatchType::of(call.request).expect("the media type was looked at before");
-    let untyped = reader::untyped(bytes, Format::Json)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    let mut problems = untyped.problems;
-    match kind {
-        PatchType::Json => {
-            let patch = JsonPatch::from_body(untyped.value)?;
-            let unknown = patch.unknown_fields().iter();
-            problems = unknown
-                .map(|field| format!("json patch unknown field \"{field}\""))
-                .collect();
-            patch.apply(&mut patched)?;
+    let (mut patched, mut problems) = outcome(call, current, Some(schema))?;
+    if PatchType::of(call.request) == Some(PatchType::Strategic) {
+        // Whatever a strategic patch says of the kind is passed over.
+        for member in ["kind", "apiVersion"] {
+            patched[member] = current[member].clone();
         }
-        PatchType::Merge => merge_patch(&mut patched, untyped.value)?,
-        PatchType::Strategic => {
-            strategic_merge_patch(&mut patched, untyped.value, &schema)?;
-            // Whatever a strategic patch says of the kind is passed over.
-            for member in ["kind", "apiVersion"] {
-                patched[member] = current[member].clone();
-            }
-        }
-    }
-    if !patched.is_object() {
-        return Err(refuse(
-            &patched,
-            "cannot restore struct from: it is no object",
-        ));
     }
     for member in ["kind", "apiVersion"] {
-        if patched[member] != current[member] {
-            return Err(refuse(
-                &patched,
-                &format!("{member} was changed, or is missing"),
-            ));
+        let own = patched[member].as_str().unwrap_or_default();
+        if !own.is_empty() && current[member] != own {
+            return Err(refuse(&patched, &format!("{member} was changed")));
         }
+    }
+    if patched["apiVersion"].is_null() {
+        return Err(Status::bad_request("apiVersion must be set"));
     }
     let shown = patched.clone();
     let decoded =
@@ -144,23 +122,7 @@ fn apply_custom(
     current: &Value,
     custom: &Custom,
 ) -> Result<Value, Status> {
-    let mut patched = current.clone();
-    let untyped = reader::untyped(&call.request.body, Format::Json)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    let mut problems = untyped.problems;
-    if PatchType::of(call.request) == Some(PatchType::Json) {
-        let patch = JsonPatch::from_body(untyped.value)?;
-        let unknown = patch.unknown_fields().iter();
-        problems = unknown
-            .map(|field| format!("json patch unknown field \"{field}\""))
-            .collect();
-        patch.apply(&mut patched)?;
-    } else {
-        merge_patch(&mut patched, untyped.value)?;
-    }
-    if !patched.is_object() {
-        return Err(refuse(&patched, "it is no object"));
-    }
+    let (mut patched, mut problems) = outcome(call, current, None)?;
     let shown = patched.clone();
     let unknown = custom.schema().admit(&mut patched, &call.server.types);
     let unknown = unknown.map_err(|error| refuse(&shown, &error.to_string()))?;
@@ -171,6 +133,37 @@ fn apply_custom(
     );
     judge(call, options, problems).map_err(|error| refuse(&shown, &error))?;
     Ok(patched)
+}
+
+/// What the request's patch makes of an object, and what is odd about the patch itself.
+fn outcome(
+    call: &Call<'_>,
+    current: &Value,
+    schema: Option<SchemaRef<'_>>,
+) -> Result<(Value, Vec<String>), Status> {
+    let mut patched = current.clone();
+    let untyped = reader::untyped(&call.request.body, Format::Json)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let mut problems = untyped.problems;
+    match (PatchType::of(call.request), schema) {
+        (Some(PatchType::Json), _) => {
+            let patch = JsonPatch::from_body(untyped.value)?;
+            let unknown = patch.unknown_fields().iter();
+            problems.extend(unknown.map(|field| format!("unknown field \"{field}\"")));
+            for problem in &mut problems {
+                problem.insert_str(0, "json patch ");
+            }
+            patch.apply(&mut patched)?;
+        }
+        (Some(PatchType::Strategic), Some(schema)) => {
+            strategic_merge_patch(&mut patched, untyped.value, &schema)?;
+        }
+        _ => merge_patch(&mut patched, untyped.value)?,
+    }
+    if !patched.is_object() {
+        return Err(refuse(&patched, "the patched document is no object"));
+    }
+    Ok((patched, problems))
 }
 
 /// Warns of what is unknown or there twice, or refuses it.

@@ -7,6 +7,7 @@ use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
 use sendo_store::{At, Entry, Error, Revision, Transaction};
 use serde_json::Value;
 
+use crate::admission;
 use crate::answer::Answer;
 use crate::call::{Call, backend};
 use crate::crd;
@@ -119,6 +120,9 @@ pub(crate) async fn change(
         let mut new = next(&old)?;
         lock(call, &mut new, &entry)?;
         owners::dedup(call, &mut new);
+        if let Strategy::Main = strategy {
+            admission::admit_update(call, &mut new, &old);
+        }
         let warnings = judge(call, strategy, &mut new, &old)?;
         let value = call.encode(&mut new);
         for warning in warnings {
@@ -239,7 +243,7 @@ fn restore(meta: &mut MetaMut<'_>, was: Meta<'_>, member: &str) {
 /// Whether a change lets go of an object that waits for its deletion.
 fn is_finished(new: &Value, old: &Value) -> bool {
     let waits = Meta::of(old).deletion_timestamp().is_some();
-    let grace = Meta::of(old).deletion_grace_period_seconds() == Some(0);
+    let grace = Meta::of(old).deletion_grace_period_seconds().unwrap_or(0) == 0;
     let held = Meta::of(new).finalizers().next().is_some();
     let namespace_held = new["kind"] == "Namespace"
         && new["spec"]["finalizers"]

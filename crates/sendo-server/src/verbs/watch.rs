@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use sendo_apimachinery::Status;
 use sendo_store::{At, Batch, Change, Error, KeyRange, Revision, Watch};
 use sendo_world::{Clock, Moment, Stop};
@@ -211,7 +211,7 @@ impl Feed {
             }
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => self.ended = true,
+                () = self.stop.cancelled() => self.finish(),
                 () = &mut self.timer => self.tick(),
                 batch = self.changes.next() => match batch {
                     Some(Ok(batch)) => self.take(&batch),
@@ -220,6 +220,14 @@ impl Feed {
                 },
             }
         }
+    }
+
+    /// Ends the watch after what has happened already.
+    fn finish(&mut self) {
+        while let Some(Some(Ok(batch))) = self.changes.next().now_or_never() {
+            self.take(&batch);
+        }
+        self.ended = true;
     }
 
     fn tick(&mut self) {

@@ -1,5 +1,8 @@
 //! The server as its clients see it, called in this process.
 
+mod access;
+mod changes;
+mod custom;
 mod objects;
 mod support;
 mod watching;

@@ -191,6 +191,15 @@ impl Cache {
         same.find_map(|(_, running)| downcast(&running.informer).snapshot().get(key))
     }
 
+    /// The kinds that are watched whole as `K`, in order.
+    pub fn kinds_of<K: Object>(&self) -> Vec<Kind> {
+        let informers = self.lock();
+        let whole = informers
+            .keys()
+            .filter(|id| id.type_id == TypeId::of::<K>() && id.selection == Selection::default());
+        whole.map(|id| id.kind.clone()).collect()
+    }
+
     /// How every watch is doing, by kind.
     pub fn states(&self) -> Vec<WatchState> {
         self.lock()

@@ -145,7 +145,7 @@ impl<K: Object> KindClient<K> {
         for namespace in selection.scopes() {
             let path = self.kind.path(namespace.as_deref());
             let request = Request::get(path)
-                .accept(self.accept())
+                .accept(self.accept_list())
                 .selecting(selection)
                 .query("limit", "500");
             all.extend(self.pages(request).await?);
@@ -282,6 +282,14 @@ impl<K: Object> KindClient<K> {
     fn accept(&self) -> &'static str {
         if K::metadata_api() {
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        } else {
+            "application/json"
+        }
+    }
+
+    fn accept_list(&self) -> &'static str {
+        if K::metadata_api() {
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
         } else {
             "application/json"
         }

@@ -3,9 +3,12 @@
 //! Built-in steps stand here in their order; policies, webhooks and quota have
 //! their place between them and the store.
 
+mod pods;
+
 use sendo_apimachinery::status::Cause;
 use sendo_apimachinery::{GroupResource, Meta, Status};
 use sendo_store::At;
+use serde_json::Value;
 
 use crate::call::{Call, backend};
 use crate::keys::Keys;
@@ -13,8 +16,25 @@ use crate::keys::Keys;
 /// Namespaces that are always there.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Refuses a creation in a namespace that is absent or on its way out.
-pub(crate) async fn admit_create(call: &Call<'_>, name: &str) -> Result<(), Status> {
+/// Completes a new object, or refuses it.
+pub(crate) async fn admit_create(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
+    check_place(call, Meta::of(object).name()).await?;
+    if call.resource.is_core("pods") {
+        pods::complete(call, object).await?;
+    }
+    Ok(())
+}
+
+/// Completes an object that is written again.
+pub(crate) fn admit_update(call: &Call<'_>, new: &mut Value, old: &Value) {
+    if call.resource.is_core("pods") {
+        pods::complete_again(new, old);
+    }
+}
+
+/// Refuses a creation where nothing may be created: in a namespace that is
+/// absent or on its way out, of a kind that is.
+async fn check_place(call: &Call<'_>, name: &str) -> Result<(), Status> {
     if call
         .resource
         .custom
@@ -42,7 +62,7 @@ pub(crate) async fn admit_create(call: &Call<'_>, name: &str) -> Result<(), Stat
     let entry = found
         .entry
         .ok_or_else(|| Status::not_found(&namespaces, namespace))?;
-    let object: serde_json::Value =
+    let object: Value =
         serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours");
     if object["status"]["phase"] != "Terminating"
         && Meta::of(&object).deletion_timestamp().is_none()

@@ -1,0 +1,96 @@
+//! The story and its steps.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sendo::World;
+use sendo::cache::{Cache, CacheOptions};
+use sendo::client::{Client, ClientOptions};
+use sendo_cluster::Cluster;
+
+use crate::screen::Screen;
+
+/// The names of all steps, in order.
+pub(super) const STEPS: &[&str] = &[
+    "replicas-run",
+    "pod-replaced",
+    "scaled-down",
+    "set-deleted",
+    "bucket-healthy",
+    "bucket-unhealthy",
+    "bucket-recovers",
+];
+
+/// How long a step has to come true.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What the steps have at hand.
+pub(super) struct Story<'a> {
+    pub(super) screen: &'a Screen,
+    pub(super) client: Client,
+    pub(super) world: World,
+    sabotage: Option<&'a str>,
+}
+
+impl<'a> Story<'a> {
+    pub(super) fn new(
+        screen: &'a Screen,
+        cluster: &Cluster,
+        world: &World,
+        sabotage: Option<&'a str>,
+    ) -> Result<Self> {
+        if let Some(step) = sabotage.filter(|step| !STEPS.contains(step)) {
+            bail!(
+                "there is no step called `{step}`: choose from {}",
+                STEPS.join(", ")
+            );
+        }
+        let world = world.child("demo");
+        let cache = Cache::new(cluster.client(), world.clone(), CacheOptions::default());
+        let options = ClientOptions {
+            name: "sendo-demo".to_owned(),
+            ..ClientOptions::default()
+        };
+        Ok(Story {
+            screen,
+            client: Client::new(cluster.client(), cache, world.clone(), options),
+            world,
+            sabotage,
+        })
+    }
+
+    /// Whether what makes `step` come true is to be left out.
+    pub(super) fn sabotages(&self, step: &str) -> bool {
+        self.sabotage == Some(step)
+    }
+
+    /// Waits until `look` sees what `step` is about, and tells it: `did` is what
+    /// was done, the answer of `look` what was seen. `look` answers with an
+    /// error that says what it sees instead.
+    pub(super) async fn step<F>(&self, step: &str, did: &str, look: impl Fn() -> F) -> Result<()>
+    where
+        F: Future<Output = Result<String, String>>,
+    {
+        let mut instead = String::new();
+        let clock = self.world.clock();
+        let waiting = async {
+            loop {
+                match look().await {
+                    Ok(saw) => return saw,
+                    Err(other) => instead = other,
+                }
+                clock.sleep(LOOK_EVERY).await;
+            }
+        };
+        match clock.timeout(PATIENCE, waiting).await {
+            Some(saw) => {
+                self.screen.step(did, &saw);
+                Ok(())
+            }
+            None => Err(anyhow::anyhow!("after {} s: {instead}", PATIENCE.as_secs()))
+                .with_context(|| format!("step `{step}` did not come true")),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a person reads: plain lines, with colour where the screen is a terminal.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::time::Duration;
+
+/// Where lines go, and whether they may have colour.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    stream: Stream,
+    colour: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stream {
+    Out,
+    Err,
+}
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const CYAN: &str = "36";
+
+impl Screen {
+    /// Standard output.
+    pub(crate) fn stdout() -> Self {
+        Screen {
+            stream: Stream::Out,
+            colour: stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+
+    /// Standard error.
+    pub(crate) fn stderr() -> Self {
+        Screen {
+            stream: Stream::Err,
+            colour: stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+
+    /// A component that is ready, what there is to know of it, and how long it took.
+    pub(crate) fn ready(&self, component: &str, about: &str, took: Duration) {
+        let tick = self.paint(GREEN, "✓");
+        let took = self.paint(DIM, &format!("{:>6} ms", took.as_millis()));
+        self.line(format!("{tick} {component:<20}{took}  {about}"));
+    }
+
+    /// The title of a part.
+    pub(crate) fn title(&self, text: &str) {
+        self.line(String::new());
+        self.line(self.paint(BOLD, text));
+    }
+
+    /// A step of a story that has come true: what was done, and what was seen.
+    pub(crate) fn step(&self, did: &str, saw: &str) {
+        self.line(format!("{} {did}", self.paint(GREEN, "✓")));
+        for line in saw.lines() {
+            self.line(format!("    {}", self.paint(DIM, line)));
+        }
+    }
+
+    /// A command to try.
+    pub(crate) fn command(&self, command: &str) {
+        self.line(format!("  {}", self.paint(CYAN, command)));
+    }
+
+    /// A plain line.
+    pub(crate) fn say(&self, text: impl Display) {
+        self.line(text.to_string());
+    }
+
+    /// What went wrong, with its causes.
+    pub(crate) fn error(&self, error: &anyhow::Error) {
+        self.line(format!("{} {error:#}", self.paint(RED, "error:")));
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        match self.colour {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+
+    fn line(&self, line: String) {
+        // A reader that has gone away, such as `head`, is no reason to fail.
+        let _ = match self.stream {
+            Stream::Out => writeln!(stdout(), "{line}"),
+            Stream::Err => writeln!(stderr(), "{line}"),
+        };
+    }
+}

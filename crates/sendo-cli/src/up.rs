@@ -1,0 +1,176 @@
+//! `sendo up`: the embedded cluster, until Ctrl-C.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use sendo::World;
+use sendo_cluster::{Cluster, ClusterOptions, Controllers, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::demo;
+use crate::kubeconfig;
+use crate::screen::Screen;
+
+/// Start a Kubernetes cluster in this process and keep it until Ctrl-C.
+///
+/// An API server over TLS, the controllers, a scheduler and nodes whose
+/// containers are simulated, all in memory: ready in a moment, gone with the
+/// process. Use it with kubectl or any client through the kubeconfig it writes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sendo up                                   a cluster with two nodes
+  sendo up --demo                            the same, with example controllers and a story
+  sendo up --runtime none --nodes 1          nodes that run nothing: play the kubelet yourself
+  sendo up --controllers='*,-replicaset-controller'
+                                             all controllers but one: bring your own")]
+pub(crate) struct Up {
+    /// How many nodes there are: node-0, node-1, …
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=200))]
+    nodes: u8,
+
+    /// What the nodes do with pods
+    #[arg(long, value_enum, default_value_t = RuntimeName::Simulated)]
+    runtime: RuntimeName,
+
+    /// The port of the API server on 127.0.0.1; 0 picks a free one
+    #[arg(long, value_name = "P", default_value_t = 6443)]
+    port: u16,
+
+    /// Where to write the kubeconfig
+    #[arg(long, value_name = "FILE", default_value = "sendo.kubeconfig")]
+    kubeconfig: PathBuf,
+
+    /// Which controllers run: names separated by commas, `*` for all, `-name` to leave one out
+    #[arg(long, value_name = "LIST", default_value = "*")]
+    controllers: String,
+
+    /// Run the example controllers and play their story
+    #[arg(long)]
+    demo: bool,
+
+    /// End after the story
+    #[arg(long, requires = "demo")]
+    once: bool,
+
+    /// What to log to standard error, such as `info` or `sendo=debug`
+    #[arg(long, value_name = "FILTER", default_value = "warn", env = "RUST_LOG")]
+    log: String,
+
+    /// Break a step of the story on purpose, to see that it is noticed
+    #[arg(long, value_name = "STEP", requires = "demo", hide = true)]
+    sabotage: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RuntimeName {
+    /// Containers start, run and end in time, but nothing is executed
+    Simulated,
+    /// Nodes are ready and run no pods, for those who play the kubelet themselves
+    None,
+}
+
+impl Up {
+    pub(crate) async fn run(self) -> Result<()> {
+        self.start_logging()?;
+        let screen = Screen::stdout();
+        let world = World::real();
+        if self.demo && self.runtime == RuntimeName::None {
+            bail!("the demo needs pods that run: leave out `--runtime none`");
+        }
+        let options = self.cluster_options()?;
+
+        let began = Instant::now();
+        let cluster = Cluster::start_and_tell(&world, options, |component| {
+            screen.ready(&component.name, &component.about, began.elapsed());
+        })
+        .await?;
+        let config = cluster
+            .kubeconfig()
+            .context("a cluster that listens has a kubeconfig")?;
+        let written = kubeconfig::write(&self.kubeconfig, &config);
+        let outcome = match written {
+            Ok(()) => self.stay(&screen, &cluster, &world).await,
+            Err(error) => Err(error),
+        };
+        cluster.stop().await;
+        world.tasks().stop().await;
+        outcome
+    }
+
+    /// Tells what there is to try, plays the story, and waits for the end.
+    async fn stay(&self, screen: &Screen, cluster: &Cluster, world: &World) -> Result<()> {
+        let ended = wait_for_signal();
+        let stay = async {
+            if self.demo {
+                demo::play(screen, cluster, world, self.sabotage.as_deref()).await?;
+            }
+            if !self.once {
+                self.tell_what_to_try(screen);
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            ended = ended => ended,
+            stayed = stay => stayed,
+        }
+    }
+
+    fn tell_what_to_try(&self, screen: &Screen) {
+        screen.title("Try");
+        screen.command(&format!("export KUBECONFIG={}", absolute(&self.kubeconfig)));
+        screen.command("kubectl get nodes");
+        screen.command("kubectl get pods --all-namespaces --watch");
+        screen.say("");
+        screen.say("Ctrl-C stops everything; nothing is kept.");
+    }
+
+    fn cluster_options(&self) -> Result<ClusterOptions> {
+        let controllers: Controllers = self.controllers.parse()?;
+        Ok(ClusterOptions {
+            nodes: self.nodes,
+            runtime: match self.runtime {
+                RuntimeName::Simulated => Runtime::Simulated(Default::default()),
+                RuntimeName::None => Runtime::None,
+            },
+            controllers,
+            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))),
+            ..ClusterOptions::default()
+        })
+    }
+
+    fn start_logging(&self) -> Result<()> {
+        let filter = tracing_subscriber::EnvFilter::try_new(&self.log)
+            .with_context(|| format!("--log {:?} is not a filter; try `info`", self.log))?;
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .init();
+        Ok(())
+    }
+}
+
+fn absolute(path: &std::path::Path) -> String {
+    let absolute = std::path::absolute(path);
+    absolute
+        .unwrap_or_else(|_| path.to_owned())
+        .display()
+        .to_string()
+}
+
+/// Returns after Ctrl-C or SIGTERM.
+async fn wait_for_signal() -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        biased;
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}

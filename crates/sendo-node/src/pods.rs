@@ -1,0 +1,166 @@
+//! The pods bound to this node: takes them up, reports on them, lets them go.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use sendo::cache::{FieldSelector, Selection};
+use sendo::handler::map;
+use sendo::source::kind;
+use sendo::{
+    Action, Context, Controller, Elected, Event, EventType::*, ObjectExt, Reconcile, Result,
+    Timestamp, Uid, predicate,
+};
+
+use crate::addresses::{self, PodAddresses};
+use crate::simulation::{self, History};
+use crate::status::{self, Place};
+use crate::{NodeOptions, Pace};
+
+/// The controller of the pods that are bound to this node, and of no others.
+pub(crate) fn controller(options: &NodeOptions, pace: Pace) -> Controller {
+    let agent = Arc::new(Agent {
+        number: options.number,
+        pace,
+        memory: Mutex::new(Memory {
+            histories: BTreeMap::new(),
+            addresses: PodAddresses::new(options.number),
+        }),
+    });
+    let mine = Selection::fields(FieldSelector::equal("spec.nodeName", &options.name));
+    let forgets = agent.clone();
+    Controller::new::<Pod>()
+        .named("kubelet")
+        .selecting(mine.clone())
+        .watches(
+            kind::<Pod>().selecting(mine).when(predicate::deleted()),
+            map(move |gone: Event<Pod>, _| {
+                forgets.forget(&gone.object().uid());
+                None
+            }),
+        )
+        .workers(8)
+        .elected(Elected::Everywhere)
+        .reconcile(Shared(agent))
+}
+
+/// One node's agent, and what it remembers of its pods.
+struct Agent {
+    number: u8,
+    pace: Pace,
+    memory: Mutex<Memory>,
+}
+
+struct Memory {
+    /// More exact than what the API keeps, which is whole seconds.
+    histories: BTreeMap<Uid, History>,
+    addresses: PodAddresses,
+}
+
+struct Shared(Arc<Agent>);
+
+impl Reconcile<Pod> for Shared {
+    async fn reconcile(&self, pod: Arc<Pod>, cx: Context) -> Result<Action> {
+        if simulation::is_finished(&pod) {
+            self.0.forget(&pod.uid());
+            return Ok(Action::done());
+        }
+        let now = cx.now();
+        let (place, is_new) = self.0.place(&pod, now);
+        let snapshot = simulation::at(&pod, place.history, self.0.pace, now);
+        let status = status::of(&pod, &snapshot, place, now);
+        if is_new && !pod.is_being_deleted() {
+            tell_of_start(&pod, &cx);
+        }
+        cx.client().status(&*pod, |now| *now = status).await?;
+        if pod.is_being_deleted() && snapshot.ended() {
+            // The containers are gone: now the pod may go, and no other of its name.
+            match cx.client().delete(&*pod).grace_period(0).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => return Ok(Action::done()),
+            }
+        }
+        Ok(match snapshot.next {
+            Some(next) => Action::after(until(next, now)),
+            None => Action::done(),
+        })
+    }
+}
+
+fn until(moment: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(moment.duration_since(now)).unwrap_or_default()
+}
+
+fn tell_of_start(pod: &Pod, cx: &Context) {
+    let spec = pod.spec.clone().unwrap_or_default();
+    for container in spec
+        .init_containers
+        .iter()
+        .flatten()
+        .chain(&spec.containers)
+    {
+        cx.event(
+            Normal,
+            "Created",
+            format!("Container created: {}", container.name),
+        );
+        cx.event(
+            Normal,
+            "Started",
+            format!("Container started: {}", container.name),
+        );
+    }
+}
+
+impl Agent {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the pod is and since when, and whether this node has just taken it up.
+    fn place(&self, pod: &Pod, now: Timestamp) -> (Place, bool) {
+        let uid = pod.uid();
+        let mut memory = self.memory();
+        // What an earlier life of this agent reported still holds.
+        let reported = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.pod_ip.as_deref());
+        if let Some(address) = reported.and_then(|ip| ip.parse().ok()) {
+            memory.addresses.keep(&uid, address);
+        }
+        let remembered = memory.histories.get(&uid).copied();
+        let reported = simulation::taken_up(pod).map(|taken_up| History {
+            taken_up,
+            asked_to_end: simulation::asked_to_end(pod),
+        });
+        let is_new = remembered.or(reported).is_none();
+        let mut history = remembered.or(reported).unwrap_or(History {
+            taken_up: now,
+            asked_to_end: None,
+        });
+        if pod.is_being_deleted() {
+            history.asked_to_end.get_or_insert(now);
+        }
+        memory.histories.insert(uid.clone(), history);
+        let host = addresses::host(self.number);
+        let shares_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
+        let address = match shares_host {
+            true => Some(host),
+            false => memory.addresses.of(&uid),
+        };
+        let place = Place {
+            host,
+            pod: address,
+            history,
+        };
+        (place, is_new)
+    }
+
+    fn forget(&self, pod: &Uid) {
+        let mut memory = self.memory();
+        memory.histories.remove(pod);
+        memory.addresses.release(pod);
+    }
+}

@@ -1,0 +1,216 @@
+//! A pod's status, as its node reports it.
+
+use std::net::Ipv4Addr;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState as State, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sendo::{ObjectExt, Timestamp};
+
+use crate::simulation::{ContainerState, History, Snapshot};
+
+/// Where a pod is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) host: Ipv4Addr,
+    pub(crate) pod: Option<Ipv4Addr>,
+    pub(crate) history: History,
+}
+
+/// The status of `pod` with its containers as in `snapshot`; what does not change keeps its time.
+pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -> PodStatus {
+    let before = pod.status.clone().unwrap_or_default();
+    let spec = pod.spec.clone().unwrap_or_default();
+    let ready = snapshot.initialized() && snapshot.running() && !pod.is_being_deleted();
+    let ip = place.pod.map(|ip| ip.to_string());
+
+    let mut conditions = Conditions {
+        before: before.conditions.clone().unwrap_or_default(),
+        generation: pod.metadata.generation,
+        now,
+        told: Vec::new(),
+    };
+    let unready = not_ready(&spec.containers, &snapshot.main);
+    let uninitialized =
+        not_initialized(&spec.init_containers.clone().unwrap_or_default(), snapshot);
+    conditions.tell("PodReadyToStartContainers", true, None);
+    conditions.tell("Initialized", snapshot.initialized(), uninitialized);
+    conditions.tell("Ready", ready, unready.clone());
+    conditions.tell("ContainersReady", ready, unready);
+    conditions.keep_others();
+
+    let statuses = |containers: &[Container], states: &[ContainerState]| {
+        let pairs = containers.iter().zip(states);
+        let statuses = pairs.map(|(container, state)| container_status(pod, container, state));
+        statuses.collect::<Vec<_>>()
+    };
+    PodStatus {
+        phase: Some(phase(&before, snapshot).to_owned()),
+        conditions: Some(conditions.told),
+        host_ip: Some(place.host.to_string()),
+        host_ips: Some(vec![HostIP {
+            ip: place.host.to_string(),
+        }]),
+        pod_ip: ip.clone(),
+        pod_ips: ip.map(|ip| vec![PodIP { ip }]),
+        start_time: Some(Time(place.history.taken_up)),
+        init_container_statuses: spec
+            .init_containers
+            .as_ref()
+            .map(|containers| statuses(containers, &snapshot.init)),
+        container_statuses: Some(statuses(&spec.containers, &snapshot.main)),
+        observed_generation: pod.metadata.generation,
+        ..before
+    }
+}
+
+fn phase(before: &PodStatus, snapshot: &Snapshot) -> &'static str {
+    let ended = |state: &ContainerState| matches!(state, ContainerState::Ended { .. });
+    let failed =
+        |state: &ContainerState| matches!(state, ContainerState::Ended { code, .. } if *code != 0);
+    if snapshot.main.iter().all(ended) {
+        return match snapshot.main.iter().any(failed) {
+            true => "Failed",
+            false => "Succeeded",
+        };
+    }
+    // Once running, a pod is not pending again.
+    let running = snapshot.initialized() && snapshot.main.iter().any(|state| !waiting(state));
+    match running || before.phase.as_deref() == Some("Running") {
+        true => "Running",
+        false => "Pending",
+    }
+}
+
+fn waiting(state: &ContainerState) -> bool {
+    matches!(state, ContainerState::Waiting { .. })
+}
+
+/// Reason and message of a condition that does not hold.
+type Because = Option<(&'static str, String)>;
+
+fn not_ready(containers: &[Container], states: &[ContainerState]) -> Because {
+    let running = |state: &ContainerState| matches!(state, ContainerState::Running { .. });
+    let names: Vec<&str> = containers
+        .iter()
+        .zip(states)
+        .filter(|(_, state)| !running(state))
+        .map(|(container, _)| container.name.as_str())
+        .collect();
+    let message = format!("containers with unready status: [{}]", names.join(" "));
+    (!names.is_empty()).then_some(("ContainersNotReady", message))
+}
+
+fn not_initialized(containers: &[Container], snapshot: &Snapshot) -> Because {
+    let names: Vec<&str> = containers
+        .iter()
+        .zip(&snapshot.init)
+        .filter(|(_, state)| !matches!(state, ContainerState::Ended { code: 0, .. }))
+        .map(|(container, _)| container.name.as_str())
+        .collect();
+    let message = format!("containers with incomplete status: [{}]", names.join(" "));
+    (!snapshot.initialized()).then_some(("ContainersNotInitialized", message))
+}
+
+/// A pod's conditions, told in order.
+struct Conditions {
+    before: Vec<PodCondition>,
+    generation: Option<i64>,
+    now: Timestamp,
+    told: Vec<PodCondition>,
+}
+
+impl Conditions {
+    fn tell(&mut self, type_: &str, holds: bool, because: Because) {
+        let status = if holds { "True" } else { "False" };
+        let because = because.filter(|_| !holds);
+        let old = self.before.iter().find(|old| old.type_ == type_);
+        let since = old
+            .filter(|old| old.status == status)
+            .and_then(|old| old.last_transition_time.clone());
+        self.told.push(PodCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: because.as_ref().map(|(reason, _)| (*reason).to_owned()),
+            message: because.map(|(_, message)| message),
+            last_transition_time: since.or(Some(Time(self.now))),
+            observed_generation: self.generation,
+            ..PodCondition::default()
+        });
+    }
+
+    /// What others tell of the pod, such as `PodScheduled`, stays.
+    fn keep_others(&mut self) {
+        let ours: Vec<String> = self.told.iter().map(|c| c.type_.clone()).collect();
+        let others = self
+            .before
+            .drain(..)
+            .filter(|old| !ours.contains(&old.type_));
+        self.told.extend(others);
+    }
+}
+
+fn container_status(pod: &Pod, container: &Container, state: &ContainerState) -> ContainerStatus {
+    let image = container.image.clone().unwrap_or_default();
+    let id = format!("simulated://{}/{}", pod.uid(), container.name);
+    let (state, ready, started) = match state {
+        ContainerState::Waiting { reason } => (
+            State {
+                waiting: Some(ContainerStateWaiting {
+                    reason: Some((*reason).to_owned()),
+                    message: None,
+                }),
+                ..State::default()
+            },
+            false,
+            false,
+        ),
+        ContainerState::Running { since } => (
+            State {
+                running: Some(ContainerStateRunning {
+                    started_at: Some(Time(*since)),
+                }),
+                ..State::default()
+            },
+            true,
+            true,
+        ),
+        ContainerState::Ended {
+            started,
+            finished,
+            code,
+        } => (
+            State {
+                terminated: Some(ContainerStateTerminated {
+                    container_id: Some(id.clone()),
+                    exit_code: *code,
+                    reason: Some(if *code == 0 { "Completed" } else { "Error" }.to_owned()),
+                    started_at: Some(Time(*started)),
+                    finished_at: Some(Time(*finished)),
+                    ..ContainerStateTerminated::default()
+                }),
+                ..State::default()
+            },
+            *code == 0,
+            false,
+        ),
+    };
+    let exists = state.waiting.is_none();
+    ContainerStatus {
+        name: container.name.clone(),
+        image_id: if exists {
+            format!("simulated://{image}")
+        } else {
+            String::new()
+        },
+        image,
+        container_id: exists.then_some(id),
+        ready,
+        started: Some(started),
+        restart_count: 0,
+        state: Some(state),
+        ..ContainerStatus::default()
+    }
+}

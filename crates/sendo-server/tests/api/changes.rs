@@ -1,0 +1,265 @@
+//! Patches and subresources.
+
+use serde_json::json;
+
+use crate::support::Fixture;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+
+const JSON: [(&str, &str); 1] = [("content-type", "application/json-patch+json")];
+const MERGE: [(&str, &str); 1] = [("content-type", "application/merge-patch+json")];
+const STRATEGIC: [(&str, &str); 1] = [("content-type", "application/strategic-merge-patch+json")];
+
+async fn with_pod(spec: serde_json::Value) -> Fixture {
+    let f = Fixture::start().await;
+    let mut pod = json!({"metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {
+        "containers": [{"name": "c", "image": "i:1"}],
+    }});
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    let created = f.json(&format!("POST {PODS}"), pod).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    f
+}
+
+async fn with_set() -> Fixture {
+    let f = Fixture::start().await;
+    let set = json!({"metadata": {"name": "s"}, "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "x"}},
+        "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}},
+    }});
+    let created = f.json(&format!("POST {SETS}"), set).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    f
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_patch_goes_by_its_own_rules() {
+    let f = Fixture::start().await;
+    f.json(
+        &format!("POST {MAPS}"),
+        json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}}),
+    )
+    .await;
+    let path = format!("PATCH {MAPS}/a");
+    let patched = f
+        .call(
+            &path,
+            &JSON,
+            r#"[{"op":"replace","path":"/data/k","value":"2"}]"#,
+        )
+        .await;
+    assert_eq!(patched.body["data"], json!({"k": "2", "l": "1"}));
+    let patched = f
+        .call(&path, &MERGE, r#"{"data":{"l":null,"m":"3"}}"#)
+        .await;
+    assert_eq!(patched.body["data"], json!({"k": "2", "m": "3"}));
+    let refused = f
+        .call(
+            &path,
+            &JSON,
+            r#"[{"op":"test","path":"/data/k","value":"9"}]"#,
+        )
+        .await;
+    assert_eq!(refused.code, 422);
+    let foreign = f.call(&path, &[("content-type", "text/plain")], "x").await;
+    assert_eq!(
+        (foreign.code, &foreign.body["message"]),
+        (415, &json!("415: Unsupported Media Type"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategic_patch_merges_containers_by_name() {
+    let f = with_set().await;
+    let patch = r#"{"spec":{"template":{"spec":{"containers":[{"name":"d","image":"j:1"}]}}}}"#;
+    let patched = f.call(&format!("PATCH {SETS}/s"), &STRATEGIC, patch).await;
+    let containers = patched.body["spec"]["template"]["spec"]["containers"]
+        .as_array()
+        .unwrap();
+    assert_eq!(containers.len(), 2);
+    assert_eq!(patched.body["metadata"]["generation"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_of_a_version_that_is_gone_is_a_conflict() {
+    let f = Fixture::start().await;
+    f.json(&format!("POST {MAPS}"), json!({"metadata": {"name": "a"}}))
+        .await;
+    let patch = r#"{"metadata":{"resourceVersion":"1"},"data":{"k":"1"}}"#;
+    let refused = f.call(&format!("PATCH {MAPS}/a"), &MERGE, patch).await;
+    assert_eq!(
+        (refused.code, &refused.body["reason"]),
+        (409, &json!("Conflict"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_write_moves_no_generation_and_no_spec() {
+    let f = with_set().await;
+    let patch = r#"{"spec":{"replicas":9},"status":{"replicas":1}}"#;
+    let patched = f
+        .call(&format!("PATCH {SETS}/s/status"), &MERGE, patch)
+        .await;
+    assert_eq!(patched.body["status"]["replicas"], 1);
+    assert_eq!(
+        (
+            &patched.body["spec"]["replicas"],
+            &patched.body["metadata"]["generation"]
+        ),
+        (&json!(2), &json!(1))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_shows_replicas_and_selector() {
+    let f = with_set().await;
+    let scale = f.get(&format!("{SETS}/s/scale")).await;
+    assert_eq!(
+        (&scale.body["spec"], &scale.body["status"]),
+        (
+            &json!({"replicas": 2}),
+            &json!({"replicas": 0, "selector": "app=x"})
+        )
+    );
+    let scaled = f
+        .call(
+            &format!("PATCH {SETS}/s/scale"),
+            &MERGE,
+            r#"{"spec":{"replicas":5}}"#,
+        )
+        .await;
+    assert_eq!(scaled.body["spec"]["replicas"], 5);
+    let set = f.get(&format!("{SETS}/s")).await;
+    assert_eq!(
+        (
+            &set.body["spec"]["replicas"],
+            &set.body["metadata"]["generation"]
+        ),
+        (&json!(5), &json!(2))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_bound_once() {
+    let f = with_pod(json!({})).await;
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    assert_eq!(
+        f.json(&format!("POST {PODS}/p/binding"), binding.clone())
+            .await
+            .code,
+        201
+    );
+    let pod = f.get(&format!("{PODS}/p")).await;
+    assert_eq!(pod.body["spec"]["nodeName"], "n");
+    assert_eq!(pod.body["status"]["conditions"][0]["type"], "PodScheduled");
+    let again = f.json(&format!("POST {PODS}/p/binding"), binding).await;
+    let expected = "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\"";
+    assert_eq!(
+        (again.code, again.body["message"].as_str()),
+        (409, Some(expected))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bound_pod_goes_gracefully_and_an_unbound_one_at_once() {
+    let f = with_pod(json!({"nodeName": "n"})).await;
+    let deleted = f.delete(&format!("{PODS}/p")).await;
+    assert_eq!(
+        deleted.body["metadata"]["deletionTimestamp"],
+        "2026-01-01T00:00:30Z"
+    );
+    assert_eq!(deleted.body["metadata"]["deletionGracePeriodSeconds"], 30);
+    assert_eq!(f.get(&format!("{PODS}/p")).await.code, 200);
+    f.delete(&format!("{PODS}/p?gracePeriodSeconds=0")).await;
+    assert_eq!(f.get(&format!("{PODS}/p")).await.code, 404);
+
+    let f = with_pod(json!({})).await;
+    let mut watch = f.watch(&format!("{PODS}?watch=1")).await;
+    f.delete(&format!("{PODS}/p")).await;
+    assert_eq!(watch.names(3).await, ["ADDED p", "MODIFIED p", "DELETED p"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_asks_the_budget() {
+    let f = with_pod(json!({})).await;
+    let ready = r#"{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}"#;
+    f.call(&format!("PATCH {PODS}/p/status"), &STRATEGIC, ready)
+        .await;
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}});
+    f.json(&format!("POST {budgets}"), budget).await;
+    let status = r#"{"status":{"observedGeneration":1,"currentHealthy":1,"desiredHealthy":1}}"#;
+    f.call(&format!("PATCH {budgets}/b/status"), &MERGE, status)
+        .await;
+    let eviction = json!({"metadata": {"name": "p"}});
+    let refused = f
+        .json(&format!("POST {PODS}/p/eviction"), eviction.clone())
+        .await;
+    assert_eq!(
+        (
+            refused.code,
+            &refused.body["details"]["causes"][0]["reason"]
+        ),
+        (429, &json!("DisruptionBudget"))
+    );
+    f.delete(&format!("{budgets}/b")).await;
+    assert_eq!(
+        f.json(&format!("POST {PODS}/p/eviction"), eviction)
+            .await
+            .code,
+        201
+    );
+    assert_eq!(f.get(&format!("{PODS}/p")).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_waits_for_its_finalizers() {
+    let f = Fixture::start().await;
+    f.json(
+        "POST /api/v1/namespaces",
+        json!({"metadata": {"name": "n"}}),
+    )
+    .await;
+    let deleted = f.delete("/api/v1/namespaces/n").await;
+    assert_eq!(deleted.body["status"]["phase"], "Terminating");
+    let refused = f
+        .json(
+            "POST /api/v1/namespaces/n/configmaps",
+            json!({"metadata": {"name": "a"}}),
+        )
+        .await;
+    assert_eq!(
+        (
+            refused.code,
+            &refused.body["details"]["causes"][0]["reason"]
+        ),
+        (403, &json!("NamespaceTerminating"))
+    );
+    let free = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
+    assert_eq!(
+        f.json("PUT /api/v1/namespaces/n/finalize", free).await.code,
+        200
+    );
+    f.delete("/api/v1/namespaces/n").await;
+    assert_eq!(f.get("/api/v1/namespaces/n").await.code, 404);
+    assert_eq!(f.delete("/api/v1/namespaces/default").await.code, 403);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_is_given_priority_account_and_tolerations() {
+    let f = with_pod(json!({})).await;
+    let pod = f.get(&format!("{PODS}/p")).await;
+    assert_eq!(
+        (
+            &pod.body["spec"]["priority"],
+            &pod.body["spec"]["serviceAccountName"]
+        ),
+        (&json!(0), &json!("default"))
+    );
+    assert_eq!(pod.body["spec"]["tolerations"].as_array().unwrap().len(), 2);
+}

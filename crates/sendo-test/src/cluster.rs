@@ -1,0 +1,285 @@
+//! The cluster a test is given.
+
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use sendo::cache::{Cache, CacheOptions};
+use sendo::client::{Client, ClientOptions, Deletion, Patch};
+use sendo::{Config, Manager, Running, Typed, World};
+use sendo_cluster::{Cluster, ClusterOptions};
+use sendo_store::{KeyRange, Revision, Store};
+use serde_json::Value;
+
+use crate::view::View;
+
+/// How long, in virtual time, [`TestCluster::until`] waits before it gives up.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A live cluster with virtual time. Cheap to clone.
+///
+/// Every method that fails panics with what was seen: a test has nothing better to do.
+#[derive(Clone)]
+pub struct TestCluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    world: World,
+    cluster: Mutex<Option<Cluster>>,
+    view: View,
+    store: Arc<dyn Store>,
+    kube: kube::Client,
+    client: Client,
+    managers: Mutex<Vec<Running>>,
+    /// Every change since the cluster was there, in a line each.
+    changes: Arc<Mutex<String>>,
+}
+
+impl fmt::Debug for TestCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestCluster").finish_non_exhaustive()
+    }
+}
+
+impl TestCluster {
+    /// A cluster with two nodes, every random choice of which follows from `seed`.
+    ///
+    /// Must be called on a single-threaded runtime with paused time;
+    /// `#[sendo_test::test]` sees to that.
+    pub async fn start(seed: u64) -> Self {
+        TestCluster::start_with(seed, ClusterOptions::default()).await
+    }
+
+    /// The same with other parts.
+    pub async fn start_with(seed: u64, options: ClusterOptions) -> Self {
+        let world = World::seeded(seed);
+        let cluster = Cluster::start(&world, options).await;
+        let cluster = cluster.unwrap_or_else(|error| panic!("the cluster did not start: {error}"));
+        let kube = cluster.client();
+        let test = world.child("test");
+        let cache = Cache::new(kube.clone(), test.clone(), CacheOptions::default());
+        let options = ClientOptions {
+            name: "test".to_owned(),
+            ..ClientOptions::default()
+        };
+        let changes = Arc::new(Mutex::new(String::new()));
+        write_down(&test, cluster.store(), changes.clone());
+        TestCluster {
+            inner: Arc::new(Inner {
+                view: View::new(cluster.server().clone()),
+                store: cluster.store().clone(),
+                client: Client::new(kube.clone(), cache, test, options),
+                kube,
+                cluster: Mutex::new(Some(cluster)),
+                managers: Mutex::default(),
+                changes,
+                world,
+            }),
+        }
+    }
+
+    /// Runs a program on the cluster until the test ends; returns when it is ready.
+    pub async fn run(&self, manager: Manager) {
+        let config = Config::new(self.inner.kube.clone(), self.inner.world.clone());
+        self.run_with(manager, config).await;
+    }
+
+    /// The same with other settings than the defaults.
+    pub async fn run_with(&self, manager: Manager, config: Config) {
+        let running = manager.start(config);
+        let running = running.unwrap_or_else(|error| panic!("the manager did not start: {error}"));
+        running.ready().await;
+        lock(&self.inner.managers).push(running);
+    }
+
+    /// Installs the CustomResourceDefinition of a type and waits until it is served.
+    pub async fn install<K: CustomResourceExt>(&self) {
+        let definition = K::crd();
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        self.create(&definition).await;
+        self.until(&format!("{name} is served"), |now| {
+            let definition = now.get::<CustomResourceDefinition>(name.as_str());
+            let status = definition.and_then(|definition| definition.status);
+            let mut conditions = status
+                .into_iter()
+                .flat_map(|s| s.conditions.into_iter().flatten());
+            conditions.any(|c| c.type_ == "Established" && c.status == "True")
+        })
+        .await;
+    }
+
+    /// Creates an object; gives it back as the server made it.
+    pub async fn create<K: Typed>(&self, object: &K) -> K {
+        told("create", self.inner.client.create(object).await)
+    }
+
+    /// Changes an object by a merge patch.
+    pub async fn patch<K: Typed>(&self, object: &K, change: Value) -> K {
+        told(
+            "patch",
+            self.inner.client.patch(object, Patch::Merge(change)).await,
+        )
+    }
+
+    /// Deletes an object, as `kubectl delete` would.
+    pub async fn delete<K: Typed>(&self, object: &K) -> Deletion {
+        told("delete", self.inner.client.delete(object).await)
+    }
+
+    /// The object under `key`, at this moment.
+    pub fn get<K: Typed>(&self, key: impl Into<sendo::ObjectKey>) -> Option<K> {
+        self.inner.view.get(key)
+    }
+
+    /// All objects of a kind, at this moment.
+    pub fn list<K: Typed>(&self) -> Vec<K> {
+        self.inner.view.list()
+    }
+
+    /// Waits until `holds`; looks again after every change.
+    ///
+    /// # Panics
+    /// If it does not hold within ten minutes of virtual time; the message says
+    /// `what` was waited for and what changed last.
+    pub async fn until(&self, what: &str, holds: impl Fn(&View) -> bool) {
+        let waiting = async {
+            let mut seen = Revision(0);
+            while !holds(&self.inner.view) {
+                seen = self
+                    .changed_after(seen.max(self.inner.store.revision()))
+                    .await;
+            }
+        };
+        let clock = self.inner.world.clock();
+        if clock.timeout(PATIENCE, waiting).await.is_none() {
+            let changes = self.changes();
+            let brief = |line: &str| line.chars().take(300).collect::<String>();
+            let last: Vec<_> = changes
+                .lines()
+                .rev()
+                .filter(|l| !l.contains("/leases/") && !l.contains("/nodes/"))
+                .take(10)
+                .map(brief)
+                .collect();
+            panic!(
+                "{what}: did not come true within {PATIENCE:?} of virtual time; the last changes, newest first:\n{}",
+                last.join("\n")
+            );
+        }
+    }
+
+    /// Lets virtual time pass.
+    pub async fn pass(&self, duration: Duration) {
+        self.inner.world.clock().sleep(duration).await;
+    }
+
+    /// Lets `duration` of virtual time pass and checks that nothing was written
+    /// in it, but for heartbeats: leases and the nodes' own reports.
+    ///
+    /// # Panics
+    /// If anything else was written; the message shows it.
+    pub async fn stays_quiet_for(&self, duration: Duration) {
+        let before = self.changes().len();
+        self.pass(duration).await;
+        let changes = self.changes();
+        let heartbeat = |line: &&str| line.contains("/leases/") || line.contains("/nodes/");
+        let written: Vec<&str> = changes[before..]
+            .lines()
+            .filter(|l| !heartbeat(l))
+            .collect();
+        assert!(
+            written.is_empty(),
+            "not quiet for {duration:?}: {} writes\n{}",
+            written.len(),
+            written.join("\n")
+        );
+    }
+
+    /// A client of the cluster's API server, as its administrator.
+    pub fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    /// The world the cluster lives in.
+    pub fn world(&self) -> &World {
+        &self.inner.world
+    }
+
+    /// Every change of every object since the start, a line each: virtual time,
+    /// revision, key, and what it became.
+    pub fn changes(&self) -> String {
+        lock(&self.inner.changes).clone()
+    }
+
+    /// Stops the managers and the cluster, and checks that no task is left.
+    pub async fn stop(&self) {
+        let managers = std::mem::take(&mut *lock(&self.inner.managers));
+        for manager in managers {
+            if let Err(error) = manager.stop().await {
+                panic!("a manager had failed: {error}");
+            }
+        }
+        let cluster = lock(&self.inner.cluster).take();
+        if let Some(cluster) = cluster {
+            cluster.stop().await;
+        }
+        self.inner.world.tasks().stop().await;
+    }
+
+    async fn changed_after(&self, revision: Revision) -> Revision {
+        let watch = self.inner.store.watch(KeyRange::all(), revision);
+        let mut watch = watch.expect("a revision that is still kept");
+        match watch.next().await {
+            Some(Ok(batch)) => batch.revision,
+            _ => revision,
+        }
+    }
+}
+
+fn told<T>(did: &str, result: Result<T, sendo::client::Error>) -> T {
+    result.unwrap_or_else(|error| panic!("cannot {did}: {error}"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Follows the store from its beginning and writes a line for every change.
+fn write_down(world: &World, store: &Arc<dyn Store>, changes: Arc<Mutex<String>>) {
+    let watch = store.watch(KeyRange::all(), Revision(0));
+    let mut watch = watch.expect("a young store keeps everything");
+    let clock = world.clock().clone();
+    let stopping = world.tasks().stopping().clone();
+    let follow = async move {
+        loop {
+            let next = tokio::select! {
+                biased;
+                next = watch.next() => next,
+                () = stopping.cancelled() => watch.next().now_or_never().flatten(),
+            };
+            let Some(Ok(batch)) = next else {
+                return;
+            };
+            let mut changes = lock(&changes);
+            for change in batch.changes.iter() {
+                let value = change
+                    .now
+                    .as_ref()
+                    .map(|entry| String::from_utf8_lossy(&entry.value));
+                let value = value.as_deref().unwrap_or("(deleted)");
+                let _ = writeln!(
+                    changes,
+                    "{} {} {} {value}",
+                    clock.wall(),
+                    batch.revision,
+                    change.key
+                );
+            }
+        }
+    };
+    world.tasks().spawn("changes", follow);
+}

@@ -1,0 +1,84 @@
+//! The log of a run, to be compared with another's.
+
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+use crate::TestCluster;
+use crate::run::{block_on_paused, on_cluster};
+
+/// What a run left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Every log line of every part, with virtual time, in order.
+    pub log: String,
+    /// Every change of every object, with virtual time, in order.
+    pub changes: String,
+}
+
+/// Runs `test` like [`run_with_seed`](crate::run_with_seed) and records it, logs
+/// at level DEBUG included. Two recordings with one seed are equal to the byte.
+pub fn record<F>(seed: u64, test: impl FnOnce(TestCluster) -> F) -> Recording
+where
+    F: Future<Output = ()>,
+{
+    let log = Buffer::default();
+    let changes = Arc::new(Mutex::new(String::new()));
+    let kept = changes.clone();
+    block_on_paused(async {
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .with_timer(SinceStart(tokio::time::Instant::now()))
+            .with_writer(log.clone())
+            .finish();
+        // The thread is the runtime's only one, so the guard covers all that runs.
+        let _guard = tracing::subscriber::set_default(subscriber);
+        on_cluster(seed, |cluster| async move {
+            test(cluster.clone()).await;
+            *lock(&kept) = cluster.changes();
+        })
+        .await;
+    });
+    let log = String::from_utf8_lossy(&lock(&log.0)).into_owned();
+    let changes = lock(&changes).clone();
+    Recording { log, changes }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Virtual time since the run began.
+struct SinceStart(tokio::time::Instant);
+
+impl FormatTime for SinceStart {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        write!(writer, "{:>14.6}", self.0.elapsed().as_secs_f64())
+    }
+}
+
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Buffer {
+    type Writer = Buffer;
+    fn make_writer(&'a self) -> Buffer {
+        self.clone()
+    }
+}

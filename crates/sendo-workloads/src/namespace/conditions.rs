@@ -1,0 +1,94 @@
+//! What a namespace that is going tells about what holds it up.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sendo::Timestamp;
+
+use super::Remains;
+
+/// The conditions after a pass that found `remains`; one whose status stays keeps its time.
+pub(super) fn of(
+    namespace: &Namespace,
+    remains: &Remains,
+    now: Timestamp,
+) -> Vec<NamespaceCondition> {
+    let told = |type_: &str, status: bool, reason: &str, message: String| NamespaceCondition {
+        type_: type_.to_owned(),
+        status: if status { "True" } else { "False" }.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        last_transition_time: Some(Time(now)),
+    };
+    let mut conditions = vec![
+        told(
+            "NamespaceDeletionDiscoveryFailure",
+            false,
+            "ResourcesDiscovered",
+            "All resources successfully discovered".to_owned(),
+        ),
+        told(
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".to_owned(),
+        ),
+        told(
+            "NamespaceDeletionContentFailure",
+            false,
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization".to_owned(),
+        ),
+        match counted(&remains.objects, "has") {
+            None => told(
+                "NamespaceContentRemaining",
+                false,
+                "ContentRemoved",
+                "All content successfully removed".to_owned(),
+            ),
+            Some(objects) => told(
+                "NamespaceContentRemaining",
+                true,
+                "SomeResourcesRemain",
+                format!("Some resources are remaining: {objects}"),
+            ),
+        },
+        match counted(&remains.finalizers, "in") {
+            None => told(
+                "NamespaceFinalizersRemaining",
+                false,
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished".to_owned(),
+            ),
+            Some(finalizers) => told(
+                "NamespaceFinalizersRemaining",
+                true,
+                "SomeFinalizersRemain",
+                format!("Some content in the namespace has finalizers remaining: {finalizers}"),
+            ),
+        },
+    ];
+    let before = namespace
+        .status
+        .as_ref()
+        .and_then(|s| s.conditions.as_ref());
+    for condition in &mut conditions {
+        let same = before
+            .into_iter()
+            .flatten()
+            .find(|old| old.type_ == condition.type_ && old.status == condition.status);
+        if let Some(old) = same {
+            condition.last_transition_time = old.last_transition_time.clone();
+        }
+    }
+    conditions
+}
+
+fn counted(counts: &BTreeMap<String, usize>, joined_by: &str) -> Option<String> {
+    let parts: Vec<_> = counts
+        .iter()
+        .map(|(name, count)| format!("{name} {joined_by} {count} resource instances"))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}

@@ -1,0 +1,57 @@
+//! What controllers of pods ask of a pod.
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use sendo::{Index, ObjectExt, Timestamp, Uid};
+use std::time::Duration;
+
+/// Pods by the object that controls them.
+pub(crate) static BY_CONTROLLER: Index<Pod, Uid> =
+    Index::new("pods-by-controller", |pod| pod.controller());
+
+/// Pods that nobody controls, by namespace.
+pub(crate) static ORPHANS: Index<Pod, String> = Index::new("orphaned-pods", |pod| {
+    let orphan = pod.controller().is_none();
+    orphan.then(|| pod.namespace().unwrap_or_default().to_owned())
+});
+
+/// The pod's phase; empty if it has none yet.
+pub(crate) fn phase(pod: &Pod) -> &str {
+    let status = pod.status.as_ref();
+    status.and_then(|s| s.phase.as_deref()).unwrap_or_default()
+}
+
+/// Neither finished nor asked to go.
+pub(crate) fn is_active(pod: &Pod) -> bool {
+    !matches!(phase(pod), "Succeeded" | "Failed") && !pod.is_being_deleted()
+}
+
+fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
+    let mut conditions = pod
+        .status
+        .iter()
+        .flat_map(|s| s.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == "Ready")
+}
+
+/// Whether the pod serves.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    ready_condition(pod).is_some_and(|condition| condition.status == "True")
+}
+
+/// Since when the pod serves, if it does.
+pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    let condition = ready_condition(pod).filter(|condition| condition.status == "True")?;
+    condition.last_transition_time.as_ref().map(|time| time.0)
+}
+
+/// How long it takes until the pod counts as available, having been ready for
+/// `min_ready`: zero if it does already, `None` if it is not ready at all.
+pub(crate) fn available_in(pod: &Pod, min_ready: Duration, now: Timestamp) -> Option<Duration> {
+    let due = match ready_since(pod) {
+        _ if !is_ready(pod) => return None,
+        _ if min_ready.is_zero() => return Some(Duration::ZERO),
+        Some(since) => since + min_ready,
+        None => return None,
+    };
+    Some(Duration::try_from(due.duration_since(now)).unwrap_or_default())
+}

@@ -1,0 +1,75 @@
+//! Keeps as many pods of a ReplicaSet as its spec asks for.
+//!
+//! The rooms: [`claim`] finds the pods that are this set's, adopting and
+//! releasing as labels change; [`scale`] creates and deletes; [`rank`] decides
+//! who goes first; [`status`] writes down what came of it.
+//!
+//! There are no "expectations" here: reads never go behind this program's own
+//! writes, so a sync right after a create counts the new pods.
+
+mod claim;
+mod rank;
+mod scale;
+mod status;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use sendo::handler::map_object;
+use sendo::source::kind;
+use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Reader, Result, Selector};
+
+use crate::pods::{self, BY_CONTROLLER, ORPHANS};
+
+/// The controller of ReplicaSets.
+pub fn controller() -> Controller {
+    Controller::new::<ReplicaSet>()
+        .named("replicaset-controller")
+        .owns::<Pod>()
+        .watches(kind::<Pod>(), map_object(sets_that_may_adopt))
+        .index(&BY_CONTROLLER)
+        .index(&ORPHANS)
+        .workers(5)
+        .reconcile(sync)
+}
+
+/// A pod without a controller concerns every set whose selector it matches.
+fn sets_that_may_adopt(pod: &Pod, cx: &Reader) -> Vec<ObjectKey> {
+    if pod.controller().is_some() {
+        return Vec::new();
+    }
+    let sets = cx
+        .list::<ReplicaSet>()
+        .in_namespace(pod.namespace().unwrap_or_default());
+    sets.filter(|set| selector(set).is_some_and(|s| s.matches(pod.metadata.labels.as_ref())))
+        .keys()
+}
+
+/// The set's selector; `None` if it has none that can be read, which matches nothing.
+fn selector(set: &ReplicaSet) -> Option<Selector> {
+    let spec = set.spec.as_ref()?;
+    Selector::try_from(&spec.selector).ok()
+}
+
+async fn sync(set: Arc<ReplicaSet>, cx: Context) -> Result<Action> {
+    let Some(selector) = selector(&set) else {
+        return Ok(Action::done());
+    };
+    let mut pods = claim::claim(&set, &selector, &cx).await?;
+    pods.retain(|pod| !matches!(pods::phase(pod), "Succeeded" | "Failed"));
+    let (terminating, active): (Vec<_>, Vec<_>) =
+        pods.into_iter().partition(|pod| pod.is_being_deleted());
+
+    // What could not be created or deleted shows in the status before it is retried.
+    let scaled = match set.is_being_deleted() {
+        false => scale::scale(&set, &active, &cx).await,
+        true => Ok(()),
+    };
+    let again = status::write(&set, &active, terminating.len(), &scaled, &cx).await?;
+    scaled?;
+    Ok(match again {
+        Some(delay) => Action::after(delay),
+        None => Action::done(),
+    })
+}

@@ -1,0 +1,146 @@
+//! What a reconcile has at hand.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use sendo_world::{Clock, Random, Stop, Timestamp, World};
+
+use crate::cache::Listing;
+use crate::client::Client;
+use crate::discovery::{self, ServedKind};
+use crate::error::Result;
+use crate::events::{EventType, Recorder};
+use crate::object::{Kind, Object, ObjectKey, Typed};
+use crate::reader::Reader;
+
+/// One reconcile: reads, writes, events, time. Cheap to clone.
+///
+/// Reads come from the cache and show this program's own writes at once;
+/// [`Context::live`] asks the API server. Writes go to the API server through
+/// [`Context::client`], whose most used methods are here too.
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) key: Arc<str>,
+    /// What [`Context::event`] is about.
+    pub(crate) about: Option<Arc<ObjectReference>>,
+}
+
+/// What all reconciles of a controller have in common.
+pub(crate) struct Shared {
+    pub(crate) reader: Reader,
+    pub(crate) client: Client,
+    pub(crate) kube: kube::Client,
+    pub(crate) recorder: Recorder,
+    pub(crate) world: World,
+    pub(crate) stopping: Stop,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// The key being reconciled, as text.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The object under `key`, if the cache has it.
+    ///
+    /// # Panics
+    /// If the controller does not declare the kind; the message names the fix.
+    pub fn get<K: Typed>(&self, key: impl Into<ObjectKey>) -> Option<Arc<K>> {
+        self.shared.reader.get(key)
+    }
+
+    /// The cached objects of a kind, to be narrowed down.
+    ///
+    /// # Panics
+    /// If the controller does not declare the kind; the message names the fix.
+    pub fn list<K: Typed>(&self) -> Listing<'static, K> {
+        self.shared.reader.list()
+    }
+
+    /// The cached objects of a kind known only at run time; see [`Reader::list_of`].
+    pub fn list_of<K: Object>(&self, kind: &Kind) -> Option<Listing<'static, K>> {
+        self.shared.reader.list_of(kind)
+    }
+
+    /// The cached object of a kind known only at run time; see [`Reader::get_of`].
+    pub fn get_of<K: Object>(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<K>> {
+        self.shared.reader.get_of(kind, key)
+    }
+
+    /// The cache alone, as handlers see it.
+    pub fn reader(&self) -> &Reader {
+        &self.shared.reader
+    }
+
+    /// The kinds that the API server serves now.
+    pub async fn served_kinds(&self) -> Result<Vec<ServedKind>> {
+        Ok(discovery::served_kinds(&self.shared.kube).await?)
+    }
+
+    /// The client: every write, and reads of the API server itself.
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    /// Records an event about the object being reconciled. Never blocks and never fails.
+    ///
+    /// A controller with keys of its own has no such object: it uses [`Context::event_on`].
+    pub fn event(&self, kind: EventType, reason: &str, message: impl Into<String>) {
+        match &self.about {
+            Some(about) => self.shared.recorder.event(about, kind, reason, message),
+            None => tracing::warn!(
+                key = &*self.key,
+                reason,
+                "an event without an object is lost: this controller has keys of its own, name the object with `event_on`"
+            ),
+        }
+    }
+
+    /// Records an event about any object. Never blocks and never fails.
+    pub fn event_on<K: Typed>(
+        &self,
+        object: &K,
+        kind: EventType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        let about = object.object_ref(&());
+        self.shared.recorder.event(&about, kind, reason, message);
+    }
+
+    /// The recorder, for what has no typed object at hand.
+    pub fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    /// The wall time.
+    pub fn now(&self) -> Timestamp {
+        self.clock().wall()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        self.shared.world.clock()
+    }
+
+    /// Randomness of this controller.
+    pub fn random(&self) -> &Random {
+        self.shared.world.random()
+    }
+
+    /// Cancelled when the controller is to stop. A reconcile that takes long
+    /// ends early then; those that do not are cancelled at the manager's deadline.
+    pub fn stopping(&self) -> &Stop {
+        &self.shared.stopping
+    }
+}

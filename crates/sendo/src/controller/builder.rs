@@ -1,0 +1,255 @@
+//! The builders: what a user writes to declare a controller.
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::watch::Watch;
+use super::worker::{Job, Plan};
+use super::{Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings};
+use crate::Event;
+use crate::cache::{Index, IndexValue, Selection};
+use crate::context::Context;
+use crate::handler::{self, Handler};
+use crate::object::{Kind, ObjectKey, Typed};
+use crate::predicate::Predicate;
+use crate::queue::{Backoff, Limiter};
+use crate::reader::{DeclaredRead, Reader};
+use crate::source::{self, KindSource, Source};
+
+/// What a queue holds: small values that name what is to be reconciled.
+pub trait Key: Clone + Ord + Hash + Debug + Display + Send + Sync + 'static {}
+
+impl<Q: Clone + Ord + Hash + Debug + Display + Send + Sync + 'static> Key for Q {}
+
+type Prepare = Box<dyn FnOnce(&Reader) + Send>;
+
+/// What both builders gather.
+struct Parts<Q> {
+    name: String,
+    settings: Settings,
+    watches: Vec<Watch<Q>>,
+    indexes: Vec<Prepare>,
+}
+
+impl<Q: Key> Parts<Q> {
+    fn new(name: String) -> Self {
+        Parts {
+            name,
+            settings: Settings {
+                workers: 1,
+                limiter: Box::new(Backoff::default()),
+                timeout: None,
+                elected: Elected::default(),
+                reads: Vec::new(),
+            },
+            watches: Vec::new(),
+            indexes: Vec::new(),
+        }
+    }
+
+    fn reads<K: Typed>(&mut self, selection: Selection) {
+        self.settings.reads.push(DeclaredRead::of::<K>(selection));
+    }
+
+    fn index<K: Typed, V: IndexValue>(&mut self, index: &'static Index<K, V>) {
+        self.indexes
+            .push(Box::new(|reader| reader.informer::<K>().add_index(index)));
+    }
+
+    fn controller(mut self, job: impl Job<Q>) -> Controller {
+        let watched = self.watches.iter().filter_map(|watch| watch.read.clone());
+        self.settings.reads.extend(watched);
+        let mut kinds: Vec<Kind> = self.settings.reads.iter().map(|r| r.kind.clone()).collect();
+        kinds.sort();
+        kinds.dedup();
+        let declaration = Declaration {
+            name: self.name.clone(),
+            kinds,
+            sources: self.watches.iter().map(|w| w.name.clone()).collect(),
+            workers: self.settings.workers,
+            elected: self.settings.elected,
+            timeout: self.settings.timeout,
+        };
+        let plan = Plan {
+            name: self.name,
+            settings: self.settings,
+            watches: self.watches,
+            indexes: self.indexes,
+            job: Arc::new(job),
+        };
+        Controller {
+            declaration,
+            prepare: Box::new(move |surroundings| plan.prepare(surroundings)),
+        }
+    }
+}
+
+/// Declares a controller of objects of kind `K`; see [`Controller::new`].
+pub struct ForObjects<K> {
+    primary: KindSource<K>,
+    parts: Parts<ObjectKey>,
+}
+
+/// Declares a controller with keys of its own; see [`Controller::keyed`].
+pub struct ForKeys<Q> {
+    parts: Parts<Q>,
+}
+
+/// The settings both builders share, stated once.
+macro_rules! settings {
+    () => {
+        /// Another name than the one it has by itself.
+        pub fn named(mut self, name: &str) -> Self {
+            self.parts.name = name.to_owned();
+            self
+        }
+
+        /// Reads a kind from the cache without being started by it. The
+        /// workers wait until it is there.
+        pub fn reads<R: Typed>(mut self) -> Self {
+            self.parts.reads::<R>(Selection::default());
+            self
+        }
+
+        /// Keeps an index over a kind that the controller watches or reads.
+        pub fn index<C: Typed, V: IndexValue>(mut self, index: &'static Index<C, V>) -> Self {
+            self.parts.index(index);
+            self
+        }
+
+        /// How many keys are reconciled at once; 1 unless told.
+        ///
+        /// # Panics
+        /// If zero.
+        pub fn workers(mut self, workers: usize) -> Self {
+            assert!(workers > 0, "a controller needs at least one worker");
+            self.parts.settings.workers = workers;
+            self
+        }
+
+        /// How long to wait before a failed key is tried again; 5 ms doubling up to 1000 s unless told.
+        pub fn retry(mut self, limiter: impl Limiter + 'static) -> Self {
+            self.parts.settings.limiter = Box::new(limiter);
+            self
+        }
+
+        /// How long one reconcile may take before it is dropped and retried; endless unless told.
+        pub fn timeout(mut self, limit: Duration) -> Self {
+            self.parts.settings.timeout = Some(limit);
+            self
+        }
+
+        /// Whether it works on the leader only, which is the default, or on every replica.
+        pub fn elected(mut self, elected: Elected) -> Self {
+            self.parts.settings.elected = elected;
+            self
+        }
+    };
+}
+
+impl<K: Typed> ForObjects<K> {
+    pub(super) fn new() -> Self {
+        ForObjects {
+            primary: source::kind(),
+            parts: Parts::new(Kind::of::<K>().kind.to_lowercase()),
+        }
+    }
+
+    settings!();
+
+    /// Controls only part of the kind. The rest is neither fetched nor cached.
+    pub fn selecting(mut self, selection: Selection) -> Self {
+        self.primary = self.primary.selecting(selection);
+        self
+    }
+
+    /// Which events of `K` itself start a reconcile; all of them unless told.
+    pub fn when(mut self, predicate: Predicate<K>) -> Self {
+        self.primary = self.primary.when(predicate);
+        self
+    }
+
+    /// Watches a kind whose objects are controlled by a `K`: an event of one
+    /// reconciles its controller.
+    pub fn owns<C: Typed>(self) -> Self {
+        self.watches(source::kind::<C>(), handler::controller_owner::<K, C>())
+    }
+
+    /// Watches any source; the handler says which objects its events concern.
+    ///
+    /// A kind that is watched can be read, too.
+    pub fn watches<E: Send + 'static>(
+        mut self,
+        source: impl Into<Source<E>>,
+        handler: Handler<E, ObjectKey>,
+    ) -> Self {
+        self.parts.watches.push(Watch::new(source.into(), handler));
+        self
+    }
+
+    /// Finishes the declaration with the function or the value that reconciles.
+    pub fn reconcile(mut self, reconciler: impl Reconcile<K>) -> Controller {
+        let primary: Source<Event<K>> = self.primary.into();
+        let watch = Watch::new(primary, handler::object());
+        self.parts.watches.insert(0, watch);
+        self.parts.controller(ObjectJob {
+            reconciler,
+            kind: PhantomData,
+        })
+    }
+}
+
+impl<Q: Key> ForKeys<Q> {
+    pub(super) fn new(name: &str) -> Self {
+        ForKeys {
+            parts: Parts::new(name.to_owned()),
+        }
+    }
+
+    settings!();
+
+    /// Watches any source; the handler makes keys of its events.
+    ///
+    /// A kind that is watched can be read, too.
+    pub fn watches<E: Send + 'static>(
+        mut self,
+        source: impl Into<Source<E>>,
+        handler: Handler<E, Q>,
+    ) -> Self {
+        self.parts.watches.push(Watch::new(source.into(), handler));
+        self
+    }
+
+    /// Finishes the declaration with the function or the value that reconciles.
+    pub fn reconcile(self, reconciler: impl ReconcileKey<Q>) -> Controller {
+        self.parts.controller(KeyJob { reconciler })
+    }
+}
+
+struct ObjectJob<K, R> {
+    reconciler: R,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Typed, R: Reconcile<K>> Job<ObjectKey> for ObjectJob<K, R> {
+    async fn run(&self, key: ObjectKey, mut cx: Context) -> crate::Result<super::Action> {
+        let Some(object) = cx.get::<K>(&key) else {
+            return Ok(super::Action::done());
+        };
+        cx.about = Some(Arc::new(object.object_ref(&())));
+        self.reconciler.reconcile(object, cx).await
+    }
+}
+
+struct KeyJob<R> {
+    reconciler: R,
+}
+
+impl<Q: Key, R: ReconcileKey<Q>> Job<Q> for KeyJob<R> {
+    async fn run(&self, key: Q, cx: Context) -> crate::Result<super::Action> {
+        self.reconciler.reconcile(key, cx).await
+    }
+}

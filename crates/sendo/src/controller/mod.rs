@@ -1,0 +1,140 @@
+//! A controller: what it watches, how events become keys, and what reconciles them.
+//!
+//! Declared with a builder, run by a [`Manager`](crate::Manager):
+//!
+//! ```
+//! use std::sync::Arc;
+//! use k8s_openapi::api::apps::v1::ReplicaSet;
+//! use k8s_openapi::api::core::v1::Pod;
+//! use sendo::{Action, Context, Controller, Result};
+//!
+//! async fn reconcile(set: Arc<ReplicaSet>, cx: Context) -> Result<Action> {
+//!     let pods = cx.list::<Pod>().filter(|pod| pod.metadata.labels == set.metadata.labels);
+//!     println!("{} has {} pods", cx.key(), pods.count());
+//!     Ok(Action::done())
+//! }
+//!
+//! let controller = Controller::new::<ReplicaSet>().owns::<Pod>().reconcile(reconcile);
+//! assert_eq!(controller.name(), "replicaset");
+//! ```
+
+mod action;
+mod builder;
+mod reconcile;
+mod watch;
+mod worker;
+
+use std::fmt;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use sendo_world::{Stop, World};
+
+use crate::cache::{Cache, Namespaces};
+use crate::client::Client;
+use crate::metrics::Registry;
+use crate::object::Kind;
+use crate::queue::Limiter;
+use crate::reader::DeclaredRead;
+
+pub use action::Action;
+pub use builder::{ForKeys, ForObjects, Key};
+pub use reconcile::{Reconcile, ReconcileKey};
+pub(crate) use watch::panic_message;
+
+/// A declared controller. Nothing happens until a manager runs it.
+pub struct Controller {
+    pub(crate) declaration: Declaration,
+    pub(crate) prepare: Box<dyn FnOnce(Surroundings) -> Prepared + Send>,
+}
+
+/// What is known of a controller before it runs.
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    /// Its name, in logs, metrics, events and as field manager. One of a kind in its manager.
+    pub name: String,
+    /// The kinds it watches or reads.
+    pub kinds: Vec<Kind>,
+    /// All its sources, by name.
+    pub sources: Vec<String>,
+    /// How many keys it reconciles at once.
+    pub workers: usize,
+    /// Whether it works on every replica or on the leader only.
+    pub elected: Elected,
+    /// How long one reconcile may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Where a controller or a runnable works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Elected {
+    /// Only on the leader. Without election every replica is the leader.
+    #[default]
+    OnLeader,
+    /// On every replica.
+    Everywhere,
+}
+
+impl Controller {
+    /// A controller of objects of kind `K`, reconciled by key.
+    pub fn new<K: crate::Typed>() -> ForObjects<K> {
+        ForObjects::new()
+    }
+
+    /// A controller with keys of its own, for what is not one object of one kind.
+    ///
+    /// Its handlers make the keys; it is told of keys whose objects are gone.
+    pub fn keyed<Q: Key>(name: &str) -> ForKeys<Q> {
+        ForKeys::new(name)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.declaration.name
+    }
+
+    /// What is known of it before it runs.
+    pub fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Controller")
+            .field(&self.declaration)
+            .finish()
+    }
+}
+
+/// What a manager gives a controller to run with.
+pub(crate) struct Surroundings {
+    pub(crate) cache: Cache,
+    pub(crate) client: Client,
+    pub(crate) kube: kube::Client,
+    pub(crate) metrics: Registry,
+    pub(crate) recorder: crate::events::Recorder,
+    /// The world of this controller alone.
+    pub(crate) world: World,
+    /// The namespaces the program is confined to.
+    pub(crate) namespaces: Namespaces,
+    /// Cancelled when reconciles in flight have had their time to end.
+    pub(crate) cut_off: Stop,
+}
+
+/// A controller whose sources are open and fill its queue, and whose workers wait for their start.
+pub(crate) struct Prepared {
+    /// Done when every source has delivered what was there.
+    pub(crate) ready: BoxFuture<'static, ()>,
+    /// Starts the workers; done when the queue is shut down and all have ended.
+    pub(crate) work: BoxFuture<'static, ()>,
+}
+
+/// Settings common to both builders.
+pub(crate) struct Settings {
+    pub(crate) workers: usize,
+    pub(crate) limiter: Box<dyn Limiter>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) elected: Elected,
+    pub(crate) reads: Vec<DeclaredRead>,
+}

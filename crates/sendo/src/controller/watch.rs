@@ -1,0 +1,93 @@
+//! The way of an event: source, predicate, handler, queue.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::StreamExt;
+use tokio::sync::oneshot;
+
+use super::Key;
+use crate::handler::Handler;
+use crate::metrics::ControllerMetrics;
+use crate::queue::{Add, Priority, Queue, Reason};
+use crate::reader::{DeclaredRead, Reader};
+use crate::source::{Item, Opening, Source};
+
+/// A source and its handler, declared.
+pub(crate) struct Watch<Q> {
+    pub(crate) name: String,
+    /// The kind it watches, if it watches one: that may be read too.
+    pub(crate) read: Option<DeclaredRead>,
+    pump: Box<dyn FnOnce(Pump<Q>) -> BoxFuture<'static, ()> + Send>,
+}
+
+/// Where a watch's events go.
+pub(crate) struct Pump<Q> {
+    pub(crate) opening: Opening,
+    pub(crate) reader: Reader,
+    pub(crate) queue: Queue<Q>,
+    pub(crate) metrics: ControllerMetrics,
+    /// Told when the source has delivered what was there.
+    pub(crate) ready: oneshot::Sender<()>,
+}
+
+impl<Q: Key> Watch<Q> {
+    pub(crate) fn new<E: Send + 'static>(source: Source<E>, handler: Handler<E, Q>) -> Self {
+        Watch {
+            name: source.name().to_owned(),
+            read: source.read.clone(),
+            pump: Box::new(move |pump| Box::pin(run(source, handler, pump))),
+        }
+    }
+
+    /// Opens the source now; the future then carries its events until it ends.
+    pub(crate) fn start(self, pump: Pump<Q>) -> BoxFuture<'static, ()> {
+        (self.pump)(pump)
+    }
+}
+
+async fn run<E, Q: Key>(source: Source<E>, handler: Handler<E, Q>, pump: Pump<Q>) {
+    let name = source.name().to_owned();
+    let mut opened = source.open(pump.opening);
+    let mut ready = Some(pump.ready);
+    while let Some(item) = opened.items.next().await {
+        let event = match item {
+            Item::Event(event) => event,
+            Item::Ready => {
+                if let Some(ready) = ready.take() {
+                    // A controller that has ended no longer waits for it.
+                    let _ = ready.send(());
+                }
+                continue;
+            }
+        };
+        // Predicates and handlers are the user's: a panic there costs one event, not the controller.
+        let keys = AssertUnwindSafe(async {
+            if !(opened.passes)(&event) {
+                return (Vec::new(), Priority::NORMAL);
+            }
+            let priority = (opened.priority)(&event);
+            (handler.keys(event, &pump.reader).await, priority)
+        });
+        match keys.catch_unwind().await {
+            Ok((keys, priority)) => {
+                for key in keys {
+                    pump.queue
+                        .add(key, Add::because(Reason::EVENT).priority(priority));
+                }
+            }
+            Err(panic) => {
+                pump.metrics.panicked();
+                let message = panic_message(&*panic);
+                tracing::error!(source = %name, message, "a handler or predicate panicked; its event is skipped");
+            }
+        }
+    }
+}
+
+/// The text a panic was raised with.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(a panic without a message)")
+}

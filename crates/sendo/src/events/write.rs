@@ -1,0 +1,197 @@
+//! The task that writes events.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use sendo_world::World;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::Occurrence;
+use super::correlate::{Correlator, Id, Verdict, Written};
+use crate::client::{Client, Error, Patch};
+use crate::object::ObjectKey;
+
+/// How often an event is tried, and how long to wait in between.
+const ATTEMPTS: u32 = 12;
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// How long what waits may take to be written after a stop.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+pub(super) fn start(
+    client: Client,
+    world: &World,
+    component: &str,
+    waiting: mpsc::Receiver<Occurrence>,
+    lost: Arc<AtomicU64>,
+) {
+    let writer = Writer {
+        client,
+        world: world.clone(),
+        component: component.to_owned(),
+        correlator: Correlator::default(),
+        lost,
+    };
+    let (stopping, clock) = (world.tasks().stopping().clone(), world.clock().clone());
+    world.tasks().spawn("event recorder", async move {
+        let deadline = async {
+            stopping.cancelled().await;
+            clock.sleep(LAST_WORDS).await;
+        };
+        tokio::select! {
+            biased;
+            () = writer.run(waiting) => {}
+            () = deadline => tracing::warn!("some events were not written before the end"),
+        }
+    });
+}
+
+struct Writer {
+    client: Client,
+    world: World,
+    component: String,
+    correlator: Correlator,
+    lost: Arc<AtomicU64>,
+}
+
+/// A request that may be sent again: it does the same once more.
+enum Write {
+    Create(Box<Event>),
+    /// If the event is gone by now, it is created as it should be.
+    Count {
+        patch: serde_json::Value,
+        event: Box<Event>,
+    },
+}
+
+impl Writer {
+    /// Writes what comes; after a stop, what has come.
+    async fn run(mut self, mut waiting: mpsc::Receiver<Occurrence>) {
+        let stopping = self.world.tasks().stopping().clone();
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = stopping.cancelled(), if !waiting.is_closed() => {
+                    waiting.close();
+                    continue;
+                }
+                next = waiting.recv() => next,
+            };
+            let Some(occurrence) = next else { return };
+            self.write(&occurrence).await;
+        }
+    }
+
+    async fn write(&mut self, occurrence: &Occurrence) {
+        let (id, event, mut write) = match self.correlator.judge(occurrence) {
+            Verdict::Drop => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            Verdict::New { id, message } => self.creation(occurrence, id, message),
+            Verdict::Again {
+                id,
+                message,
+                written,
+            } => self.count(occurrence, id, message, written),
+        };
+        for attempt in 1.. {
+            let Err(error) = self.send(&mut write).await else {
+                return self.correlator.written(id, event);
+            };
+            // What the server refuses it refuses again; what did not reach it may.
+            let hopeless = !matches!(error, Error::Transport { .. });
+            let stopping = self.world.tasks().stopping();
+            if hopeless || attempt == ATTEMPTS || stopping.is_cancelled() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                // In a namespace that goes away nobody expects to read it.
+                if !error.is_namespace_terminating() {
+                    let reason = &occurrence.reason;
+                    tracing::warn!(%error, reason, "an event could not be written");
+                }
+                return;
+            }
+            let pause = self.world.clock().sleep(PAUSE);
+            stopping.run_until_cancelled(pause).await;
+        }
+    }
+
+    async fn send(&self, write: &mut Write) -> Result<(), Error> {
+        if let Write::Count { patch, event } = write {
+            let key = ObjectKey::of(&**event);
+            let patch = Patch::Merge(patch.clone());
+            match self.client.patch::<Event>(&key, patch).await {
+                Err(error) if error.is_not_found() => *write = Write::Create(event.clone()),
+                outcome => return outcome.map(drop),
+            }
+        }
+        let Write::Create(event) = write else {
+            return Ok(());
+        };
+        match self.client.create(&**event).await {
+            // An earlier attempt had arrived after all: nobody else uses this name.
+            Err(error) if error.is_already_exists() => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    fn creation(&self, occurrence: &Occurrence, id: Id, message: String) -> (Id, Written, Write) {
+        let object = occurrence.about.name.as_deref().unwrap_or_default();
+        let written = Written {
+            name: format!("{object}.{:016x}", self.world.random().u64()),
+            count: 1,
+            first: occurrence.at,
+        };
+        let event = self.event(occurrence, &written, message);
+        (id, written, Write::Create(event))
+    }
+
+    fn count(
+        &self,
+        occurrence: &Occurrence,
+        id: Id,
+        message: String,
+        written: Written,
+    ) -> (Id, Written, Write) {
+        let patch = json!({
+            "count": written.count,
+            "message": message,
+            "lastTimestamp": Time(occurrence.at),
+        });
+        let event = self.event(occurrence, &written, message);
+        (id, written, Write::Count { patch, event })
+    }
+
+    fn event(&self, occurrence: &Occurrence, written: &Written, message: String) -> Box<Event> {
+        // Beside the object; those of cluster-scoped ones in `default`.
+        let namespace = occurrence.about.namespace.as_deref().unwrap_or("default");
+        Box::new(Event {
+            metadata: ObjectMeta {
+                name: Some(written.name.clone()),
+                namespace: Some(namespace.to_owned()),
+                ..ObjectMeta::default()
+            },
+            involved_object: occurrence.about.clone(),
+            type_: Some(occurrence.kind.as_str().to_owned()),
+            reason: Some(occurrence.reason.clone()),
+            message: Some(message),
+            source: Some(EventSource {
+                component: Some(self.component.clone()),
+                host: None,
+            }),
+            reporting_component: Some(self.component.clone()),
+            first_timestamp: Some(Time(written.first)),
+            last_timestamp: Some(Time(occurrence.at)),
+            count: Some(written.count),
+            ..Event::default()
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+use http::Method;
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::Value;
+
+use super::*;
+use crate::cache::{Cache, CacheOptions};
+use crate::client::ClientOptions;
+use crate::client::fake_api::{Call, FakeApi};
+use crate::events::{EventType, Recorder};
+
+const EVENTS: &str = "/api/v1/namespaces/a/events";
+const SECOND: Duration = Duration::from_secs(1);
+
+fn setting() -> (World, Recorder, FakeApi) {
+    let world = World::seeded(1);
+    let (kube, api) = FakeApi::new();
+    let cache = Cache::new(kube.clone(), world.clone(), CacheOptions::default());
+    let client = Client::new(kube, cache, world.clone(), ClientOptions::default());
+    let recorder = Recorder::start(client, &world.child("events"), "bar-controller");
+    (world, recorder, api)
+}
+
+fn pod() -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Pod".into()),
+        namespace: Some("a".into()),
+        name: Some("pod".into()),
+        uid: Some("u1".into()),
+        ..ObjectReference::default()
+    }
+}
+
+/// Accepts a creation, and tells the event's path.
+fn accept(call: Call) -> String {
+    let event = call.json();
+    call.answer(201, &event);
+    let name = event["metadata"]["name"].as_str().unwrap();
+    format!("{EVENTS}/{name}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_written_beside_its_object() {
+    let (_world, recorder, mut api) = setting();
+    recorder.event(&pod(), EventType::Warning, "Failed", "it did not work");
+    let call = api.expect(Method::POST, EVENTS).await;
+    let mut event = call.json();
+    let name = event["metadata"].as_object_mut().unwrap().remove("name");
+    let name = name.as_ref().and_then(Value::as_str).unwrap();
+    let (object, hex) = name.split_once('.').unwrap();
+    assert_eq!((object, hex.len()), ("pod", 16));
+    let time = "2026-01-01T00:00:00Z";
+    let expected = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"namespace": "a"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "a",
+                           "name": "pod", "uid": "u1"},
+        "type": "Warning", "reason": "Failed", "message": "it did not work", "count": 1,
+        "firstTimestamp": time, "lastTimestamp": time,
+        "source": {"component": "bar-controller"}, "reportingComponent": "bar-controller",
+    });
+    event["apiVersion"] = "v1".into();
+    event["kind"] = "Event".into();
+    assert_eq!(event, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_about_cluster_scoped_objects_are_written_to_the_default_namespace() {
+    let (_world, recorder, mut api) = setting();
+    let node = ObjectReference {
+        kind: Some("Node".into()),
+        name: Some("node-0".into()),
+        ..ObjectReference::default()
+    };
+    recorder.event(&node, EventType::Normal, "Ready", "up");
+    api.expect(Method::POST, "/api/v1/namespaces/default/events")
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_equal_event_only_counts_the_first_up() {
+    let (world, recorder, mut api) = setting();
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let path = accept(api.expect(Method::POST, EVENTS).await);
+    world.clock().sleep(60 * SECOND).await;
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let call = api.expect(Method::PATCH, &path).await;
+    let expected = json!({"count": 2, "message": "done", "lastTimestamp": "2026-01-01T00:01:00Z"});
+    assert_eq!(call.json(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_deleted_meanwhile_is_written_anew_with_its_count() {
+    let (_world, recorder, mut api) = setting();
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let path = accept(api.expect(Method::POST, EVENTS).await);
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let patch = api.expect(Method::PATCH, &path).await;
+    patch.fail(404, "NotFound", "gone");
+    let call = api.expect(Method::POST, EVENTS).await;
+    assert_eq!(call.json()["count"], 2);
+    assert_eq!(accept(call), path);
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    assert_eq!(api.expect(Method::PATCH, &path).await.json()["count"], 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_not_answered_is_sent_again_and_counted_once() {
+    let (world, recorder, mut api) = setting();
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let first = api.expect(Method::POST, EVENTS).await;
+    let name = first.json()["metadata"]["name"].clone();
+    first.reset();
+    let before = world.clock().now();
+    let second = api.expect(Method::POST, EVENTS).await;
+    assert_eq!(world.clock().now() - before, PAUSE);
+    assert_eq!(second.json()["metadata"]["name"], name);
+    // The first had arrived.
+    second.fail(409, "AlreadyExists", "it exists");
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let path = format!("{EVENTS}/{}", name.as_str().unwrap());
+    for _ in 0..2 {
+        let call = api.expect(Method::PATCH, &path).await;
+        assert_eq!(call.json()["count"], 2);
+        call.reset();
+    }
+    assert_eq!(recorder.lost(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_refuses_is_not_sent_again() {
+    let (_world, recorder, mut api) = setting();
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let call = api.expect(Method::POST, EVENTS).await;
+    call.fail(403, "Forbidden", "no");
+    api.expect_silence(600 * SECOND).await;
+    assert_eq!(recorder.lost(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recording_never_waits_and_what_does_not_fit_is_counted() {
+    let (_world, recorder, _api) = setting();
+    for number in 0..1100 {
+        recorder.event(&pod(), EventType::Normal, "Synced", number.to_string());
+    }
+    assert_eq!(recorder.lost(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_about_one_object_is_cut_off() {
+    let (world, recorder, mut api) = setting();
+    let mut sent = 0;
+    let answers = async {
+        loop {
+            accept(api.expect(Method::POST, EVENTS).await);
+            sent += 1;
+        }
+    };
+    for number in 0..40 {
+        let mut about = pod();
+        about.field_path = Some(number.to_string());
+        recorder.event(&about, EventType::Normal, "Synced", "done");
+    }
+    let flood_is_over = world.clock().timeout(60 * SECOND, answers).await;
+    assert_eq!(flood_is_over, None::<()>);
+    assert_eq!((sent, recorder.lost()), (25, 15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_what_waits_be_written() {
+    let (world, recorder, mut api) = setting();
+    for name in ["x", "y", "z"] {
+        recorder.event(&pod(), EventType::Normal, "Synced", name);
+    }
+    let answers = async {
+        for _ in 0..3 {
+            accept(api.expect(Method::POST, EVENTS).await);
+        }
+    };
+    futures::join!(world.tasks().stop(), answers);
+    recorder.event(&pod(), EventType::Normal, "Synced", "too late");
+    assert_eq!(recorder.lost(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_server_that_does_not_answer() {
+    let (world, recorder, mut api) = setting();
+    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    let _unanswered = api.expect(Method::POST, EVENTS).await;
+    let before = world.clock().now();
+    world.tasks().stop().await;
+    assert_eq!(world.clock().now() - before, LAST_WORDS);
+}

@@ -1,0 +1,127 @@
+//! From an event to the keys that are to be reconciled.
+
+use std::fmt;
+
+use futures::future::BoxFuture;
+use kube::Resource;
+
+use crate::Event;
+use crate::object::{Kind, ObjectKey, Typed};
+use crate::reader::Reader;
+
+/// Turns an event `E` into keys `Q` for the queue; none, one or many.
+///
+/// A panic in a handler is counted and reported, and the event is skipped; the
+/// controller goes on.
+pub struct Handler<E, Q>(Kinds<E, Q>);
+
+enum Kinds<E, Q> {
+    Now(Box<dyn Fn(E, &Reader) -> Vec<Q> + Send + Sync>),
+    Later(Box<dyn Fn(E, Reader) -> BoxFuture<'static, Vec<Q>> + Send + Sync>),
+}
+
+impl<E, Q> Handler<E, Q> {
+    pub(crate) async fn keys(&self, event: E, reader: &Reader) -> Vec<Q> {
+        match &self.0 {
+            Kinds::Now(handle) => handle(event, reader),
+            Kinds::Later(handle) => handle(event, reader.clone()).await,
+        }
+    }
+}
+
+impl<E, Q> fmt::Debug for Handler<E, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handler")
+    }
+}
+
+/// A handler from a function that sees the event and the cache.
+///
+/// ```
+/// # use sendo::{handler::map, ObjectKey};
+/// # use k8s_openapi::api::core::v1::Node;
+/// struct Tick;
+/// let every_node = map(|_: Tick, cx| cx.list::<Node>().keys());
+/// # let _: sendo::handler::Handler<Tick, ObjectKey> = every_node;
+/// ```
+pub fn map<E, Q, R>(keys: impl Fn(E, &Reader) -> R + Send + Sync + 'static) -> Handler<E, Q>
+where
+    R: IntoIterator<Item = Q>,
+{
+    Handler(Kinds::Now(Box::new(move |event, reader| {
+        keys(event, reader).into_iter().collect()
+    })))
+}
+
+/// A handler from an async function. Events of one source wait for each other, so it should be quick.
+pub fn map_async<E, Q, R, F>(keys: impl Fn(E, Reader) -> F + Send + Sync + 'static) -> Handler<E, Q>
+where
+    F: Future<Output = R> + Send + 'static,
+    R: IntoIterator<Item = Q>,
+{
+    Handler(Kinds::Later(Box::new(move |event, reader| {
+        let keys = keys(event, reader);
+        Box::pin(async move { keys.await.into_iter().collect() })
+    })))
+}
+
+/// A handler from a function of an object: called with the newest state, and on
+/// updates with the old one too, so that what an object no longer points at is
+/// reconciled as well.
+pub fn map_object<K, Q, R>(
+    keys: impl Fn(&K, &Reader) -> R + Send + Sync + 'static,
+) -> Handler<Event<K>, Q>
+where
+    K: 'static,
+    Q: PartialEq,
+    R: IntoIterator<Item = Q>,
+{
+    map(move |event: Event<K>, reader| {
+        let mut all: Vec<Q> = keys(event.object(), reader).into_iter().collect();
+        if let Some(old) = event.old() {
+            for key in keys(old, reader) {
+                if !all.contains(&key) {
+                    all.push(key);
+                }
+            }
+        }
+        all
+    })
+}
+
+/// Reconciles the object the event is about.
+pub fn object<K: Resource + 'static>() -> Handler<Event<K>, ObjectKey> {
+    map(|event: Event<K>, _| [ObjectKey::of(&**event.object())])
+}
+
+/// Reconciles the `Owner` that controls the object the event is about, and on
+/// an update also the one that controlled it before.
+pub fn controller_owner<Owner: Typed, K: Resource + 'static>() -> Handler<Event<K>, ObjectKey> {
+    owners::<Owner, K>(|reference| reference.controller == Some(true))
+}
+
+/// Reconciles every `Owner` that the object names in its owner references, its controller or not.
+pub fn every_owner<Owner: Typed, K: Resource + 'static>() -> Handler<Event<K>, ObjectKey> {
+    owners::<Owner, K>(|_| true)
+}
+
+type OwnerReference = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+fn owners<Owner: Typed, K: Resource + 'static>(
+    counts: fn(&OwnerReference) -> bool,
+) -> Handler<Event<K>, ObjectKey> {
+    let owner = Kind::of::<Owner>();
+    map_object(move |object: &K, _| {
+        let meta = object.meta();
+        let references = meta.owner_references.iter().flatten();
+        let ours = references.filter(|r| {
+            let group = r.api_version.split_once('/').map_or("", |(group, _)| group);
+            counts(r) && r.kind == owner.kind && group == owner.group
+        });
+        let key = |r: &OwnerReference| match &meta.namespace {
+            Some(namespace) if Owner::is_namespaced() => ObjectKey::namespaced(namespace, &r.name),
+            _ => ObjectKey::cluster(&r.name),
+        };
+        ours.map(key).collect::<Vec<_>>()
+    })
+}

@@ -1,0 +1,166 @@
+//! The manager: a program of controllers and runnables, declared as a value.
+//!
+//! ```
+//! use std::time::Duration;
+//! use sendo::{Manager, everywhere};
+//!
+//! let program = Manager::new("heartbeat").runnable(everywhere("beat", |cx| async move {
+//!     let mut interval = cx.interval(Duration::from_secs(60));
+//!     while cx.still_running(interval.tick()).await {
+//!         println!("{}", cx.now());
+//!     }
+//!     Ok(())
+//! }));
+//! assert!(program.problems().is_empty());
+//! ```
+
+mod args;
+mod config;
+mod run;
+mod runnable;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use futures::future::BoxFuture;
+
+use crate::cache::Selection;
+use crate::controller::{Controller, Declaration};
+use crate::error::{Error, Result};
+use crate::object::{Kind, Typed};
+use crate::reader::DeclaredRead;
+
+pub use args::Args;
+pub use config::Config;
+pub use run::Running;
+pub use runnable::{RunContext, Runnable, everywhere, on_leader};
+
+/// A program that is declared first and run later.
+///
+/// It holds no connection and starts nothing until [`Manager::run`]: the same
+/// value runs on a real cluster, on an embedded one, and in a test under
+/// virtual time; what it watches and reads is known before.
+pub struct Manager {
+    pub(crate) name: String,
+    pub(crate) controllers: Vec<Controller>,
+    pub(crate) runnables: Vec<Runnable>,
+    pub(crate) reads: Vec<DeclaredRead>,
+    pub(crate) checks: Vec<Check>,
+}
+
+/// A readiness check of the user's own.
+pub(crate) struct Check {
+    pub(crate) name: String,
+    pub(crate) check: CheckFn,
+}
+
+pub(crate) type CheckFn = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+impl Manager {
+    /// A program without any parts yet. The name is its user agent and its
+    /// lease's name, and stands in logs.
+    pub fn new(name: &str) -> Self {
+        Manager {
+            name: name.to_owned(),
+            controllers: Vec::new(),
+            runnables: Vec::new(),
+            reads: Vec::new(),
+            checks: Vec::new(),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds a controller.
+    pub fn controller(mut self, controller: Controller) -> Self {
+        self.controllers.push(controller);
+        self
+    }
+
+    /// Adds a piece of work.
+    pub fn runnable(mut self, runnable: Runnable) -> Self {
+        self.runnables.push(runnable);
+        self
+    }
+
+    /// Keeps a kind in the cache for the runnables to read. They start when it is there.
+    pub fn reads<K: Typed>(mut self) -> Self {
+        self.reads.push(DeclaredRead::of::<K>(Selection::default()));
+        self
+    }
+
+    /// Adds a check that must pass for the program to count as ready; its error is shown.
+    pub fn check<F>(mut self, name: &str, check: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.checks.push(Check {
+            name: name.to_owned(),
+            check: Box::new(move || Box::pin(check())),
+        });
+        self
+    }
+
+    /// The controllers, as declared.
+    pub fn declarations(&self) -> impl Iterator<Item = &Declaration> {
+        self.controllers.iter().map(Controller::declaration)
+    }
+
+    /// All kinds that the program watches or reads, each once, in order.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let controllers = self.declarations().flat_map(|d| d.kinds.iter().cloned());
+        let all: BTreeSet<Kind> = controllers
+            .chain(self.reads.iter().map(|read| read.kind.clone()))
+            .collect();
+        all.into_iter().collect()
+    }
+
+    /// What is wrong with the declaration, each in a sentence that names the fix.
+    /// [`Manager::run`] refuses to start a program with problems.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut seen = BTreeSet::new();
+        let controllers = self.controllers.iter().map(|c| ("controller", c.name()));
+        let runnables = self.runnables.iter().map(|r| ("runnable", r.name.as_str()));
+        for (what, name) in controllers.chain(runnables) {
+            if !seen.insert(name) {
+                problems.push(format!(
+                    "two parts of {} are called `{name}`: give one {what} another name",
+                    self.name
+                ));
+            }
+            if name.is_empty() {
+                problems.push(format!("a {what} of {} has an empty name", self.name));
+            }
+        }
+        for controller in &self.controllers {
+            if controller.declaration.sources.is_empty() {
+                problems.push(format!(
+                    "the controller `{}` has no source and would never start: add `.watches(…)`",
+                    controller.name()
+                ));
+            }
+        }
+        problems
+    }
+
+    pub(crate) fn refuse_problems(&self) -> Result<()> {
+        match self.problems() {
+            problems if problems.is_empty() => Ok(()),
+            problems => Err(Error::terminal(problems.join("; "))),
+        }
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("name", &self.name)
+            .field("controllers", &self.controllers)
+            .field("runnables", &self.runnables)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,442 @@
+//! The life of a manager: start in order, run, stop in the reverse of it.
+//!
+//! Start: servers, then sources and caches, then what works everywhere, then the
+//! election, then what works on the leader. Each controller waits for its own
+//! sources, so one whose kind is missing holds up no other. Stop: what writes
+//! first (controllers and runnables, within the deadline), then the lease, the
+//! event recorder, the caches, and the servers last.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt, join, join_all};
+use sendo_world::{Stop, Task, World};
+use tokio::sync::{mpsc, watch};
+
+use super::{Check, Config, Manager, RunContext, Runnable};
+use crate::cache::{Cache, CacheOptions};
+use crate::client::{Client, ClientOptions};
+use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
+use crate::election::{Election, Gate};
+use crate::error::{Error, Result};
+use crate::events::Recorder;
+use crate::health::{self, Probes};
+use crate::metrics::{self, Registry};
+use crate::reader::{DeclaredRead, Reader};
+use crate::serve::Listener;
+
+/// A manager at work.
+#[derive(Debug)]
+pub struct Running {
+    stop: Stop,
+    cache: Cache,
+    metrics: Registry,
+    ready: watch::Receiver<bool>,
+    life: Task<Result<()>>,
+}
+
+impl Running {
+    /// Cancel it to stop the manager in order.
+    pub fn stopping(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// The cache, with the state of every watch.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The metrics.
+    pub fn metrics(&self) -> &Registry {
+        &self.metrics
+    }
+
+    /// Waits until everything that can work on this replica does: all sources
+    /// have delivered what was there, and the runnables have started. A replica
+    /// that does not lead is ready when it could. Returns too if the manager ends.
+    pub async fn ready(&self) {
+        let mut ready = self.ready.clone();
+        // The sender goes with the manager: there is nothing more to wait for then.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// The watches that have not delivered what was there, each with what it last failed for.
+    pub fn waits_for(&self) -> Vec<String> {
+        let states = self.cache.states().into_iter();
+        let unsynced = states.filter(|state| !state.synced);
+        unsynced.map(|state| state.to_string()).collect()
+    }
+
+    /// Waits for the end: `Ok` after a stop, else what ended it.
+    pub async fn ended(self) -> Result<()> {
+        let panicked = || Err(Error::message("the manager's own task panicked"));
+        self.life.output().await.unwrap_or_else(panicked)
+    }
+
+    /// Stops in order and waits for the end.
+    pub async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        self.ended().await
+    }
+}
+
+impl Manager {
+    /// Runs until something fails or the world's tasks are asked to stop.
+    pub async fn run(self, config: Config) -> Result<()> {
+        self.start(config)?.ended().await
+    }
+
+    /// Starts the program and returns a handle to it. Fails at once if the
+    /// declaration has [problems](Manager::problems).
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn start(self, config: Config) -> Result<Running> {
+        self.refuse_problems()?;
+        let world = config.world.child(&self.name);
+        let stop = world.tasks().stopping().child_token();
+        let rooms = Rooms::of(&world);
+        let metrics = Registry::new();
+        let options = CacheOptions {
+            name: self.name.clone(),
+            ..CacheOptions::default()
+        };
+        let cache = Cache::new(config.client.clone(), rooms.caches.clone(), options);
+        let (tell_ready, ready) = watch::channel(false);
+        let (failures, failed) = mpsc::unbounded_channel();
+        let life = Life {
+            name: self.name.clone(),
+            config,
+            rooms,
+            cache: cache.clone(),
+            metrics: metrics.clone(),
+            stop: stop.clone(),
+            release: Stop::new(),
+            cut_off: Stop::new(),
+            failures,
+            tell_ready,
+        };
+        let life = world.tasks().spawn("manager", life.live(self, failed));
+        Ok(Running {
+            stop,
+            cache,
+            metrics,
+            ready,
+            life,
+        })
+    }
+}
+
+/// The owners of a manager's tasks, so that each group can be stopped on its own.
+struct Rooms {
+    servers: World,
+    election: World,
+    caches: World,
+    events: World,
+    everywhere: World,
+    leader: World,
+}
+
+impl Rooms {
+    fn of(world: &World) -> Self {
+        Rooms {
+            servers: world.child("servers"),
+            election: world.child("election"),
+            caches: world.child("caches"),
+            events: world.child("events"),
+            everywhere: world.child("everywhere"),
+            leader: world.child("leader"),
+        }
+    }
+
+    fn of_group(&self, elected: Elected) -> &World {
+        match elected {
+            Elected::Everywhere => &self.everywhere,
+            Elected::OnLeader => &self.leader,
+        }
+    }
+}
+
+/// A part that is ready to start: a controller whose sources are open, or a runnable.
+struct Work {
+    name: String,
+    run: BoxFuture<'static, Result<()>>,
+}
+
+struct Life {
+    name: String,
+    config: Config,
+    rooms: Rooms,
+    cache: Cache,
+    metrics: Registry,
+    stop: Stop,
+    /// Cancelled when the lease may be given back: all that the leader did has ended.
+    release: Stop,
+    /// Cancelled when work in flight has had its time.
+    cut_off: Stop,
+    failures: mpsc::UnboundedSender<Error>,
+    tell_ready: watch::Sender<bool>,
+}
+
+impl Life {
+    async fn live(
+        self,
+        manager: Manager,
+        mut failed: mpsc::UnboundedReceiver<Error>,
+    ) -> Result<()> {
+        let outcome = match self.begin(manager).await {
+            Ok(ready) => self.go_on(ready, &mut failed).await,
+            Err(error) => Err(error),
+        };
+        self.wind_down().await;
+        outcome
+    }
+
+    /// Starts the servers and everything that works without leadership; the
+    /// leader's work waits for the election. Returns what is to be waited for
+    /// until the program counts as ready.
+    async fn begin(&self, manager: Manager) -> Result<Vec<BoxFuture<'static, ()>>> {
+        self.serve(manager.checks).await?;
+        let election = match &self.config.election {
+            Some(options) => Some(Election::new(&self.rooms.election, options.clone())?),
+            None => None,
+        };
+        let gate = election.as_ref().map(Election::gate);
+        let (mut everywhere, mut leader, mut ready) = (Vec::new(), Vec::new(), Vec::new());
+        for controller in manager.controllers {
+            let elected = controller.declaration.elected;
+            let gate = gate.clone().filter(|_| elected == Elected::OnLeader);
+            let (work, is_ready) = self.prepare(controller, gate);
+            ready.push(is_ready);
+            match elected {
+                Elected::Everywhere => everywhere.push(work),
+                Elected::OnLeader => leader.push(work),
+            }
+        }
+        for runnable in manager.runnables {
+            let gate = gate
+                .clone()
+                .filter(|_| runnable.elected == Elected::OnLeader);
+            let group = match runnable.elected {
+                Elected::Everywhere => &mut everywhere,
+                Elected::OnLeader => &mut leader,
+            };
+            group.push(self.runnable(runnable, &manager.reads, gate));
+        }
+        start_group(
+            everywhere,
+            &self.rooms.everywhere,
+            &self.cut_off,
+            &self.failures,
+        );
+        match election {
+            None => start_group(leader, &self.rooms.leader, &self.cut_off, &self.failures),
+            Some(election) => self.elect(election, leader),
+        }
+        Ok(ready)
+    }
+
+    async fn go_on(
+        &self,
+        ready: Vec<BoxFuture<'static, ()>>,
+        failed: &mut mpsc::UnboundedReceiver<Error>,
+    ) -> Result<()> {
+        let all_ready = async {
+            join_all(ready).await;
+            self.tell_ready.send_replace(true);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Ok(()),
+            Some(error) = failed.recv() => Err(error),
+            () = all_ready => Ok(()),
+        }
+    }
+
+    /// Binds and serves what was asked for: metrics and probes.
+    async fn serve(&self, checks: Vec<Check>) -> Result<()> {
+        let probes = Probes::default();
+        let cache = self.cache.clone();
+        probes.ready.add("caches", move || {
+            let states = cache.states();
+            let unsynced = states
+                .iter()
+                .find(|state| !state.synced)
+                .map(ToString::to_string);
+            async move { unsynced.map_or(Ok(()), Err) }
+        })?;
+        for Check { name, check } in checks {
+            probes.ready.add(&name, check)?;
+        }
+        let world = &self.rooms.servers;
+        let stop = world.tasks().stopping().clone();
+        if let Some(address) = &self.config.metrics_address {
+            let listener = Listener::bind(address, "--metrics-address").await?;
+            let (room, registry, stop) = (world.clone(), self.metrics.clone(), stop.clone());
+            let serve = async move { metrics::serve(listener, &room, &registry, &stop).await };
+            world.tasks().spawn("metrics", serve);
+        }
+        if let Some(address) = &self.config.health_address {
+            let listener = Listener::bind(address, "--health-address").await?;
+            let room = world.clone();
+            let serve = async move { health::serve(listener, &room, &probes, &stop).await };
+            world.tasks().spawn("probes", serve);
+        }
+        Ok(())
+    }
+
+    /// Competes for leadership; the leader's work starts when it is won, and
+    /// the manager ends when it is lost.
+    fn elect(&self, election: Election, work: Vec<Work>) {
+        let tasks = self.rooms.election.tasks();
+        let (client, release) = (self.config.client.clone(), self.release.clone());
+        let failures = self.failures.clone();
+        let candidate = election.clone();
+        tasks.spawn("election", async move {
+            if let Err(lost) = candidate.run(client, &release).await {
+                // Another failure may have ended the manager first.
+                let _ = failures.send(lost.into());
+            }
+        });
+        let (leader, cut_off) = (self.rooms.leader.clone(), self.cut_off.clone());
+        let failures = self.failures.clone();
+        let stopping = leader.tasks().stopping().clone();
+        tasks.spawn("leader's start", async move {
+            let won = stopping.run_until_cancelled(election.acquired()).await;
+            if let Some(Some(_)) = won {
+                tracing::info!(identity = election.identity(), "leading");
+                start_group(work, &leader, &cut_off, &failures);
+            }
+        });
+    }
+
+    /// Opens a controller's sources. Its workers start with its group, and wait
+    /// until the sources have delivered what was there.
+    fn prepare(
+        &self,
+        controller: Controller,
+        gate: Option<Gate>,
+    ) -> (Work, BoxFuture<'static, ()>) {
+        let name = controller.name().to_owned();
+        let world = self
+            .rooms
+            .of_group(controller.declaration.elected)
+            .child(&name);
+        let events = self.client(&name, &self.rooms.events, None);
+        let recorder = Recorder::start(events, &self.rooms.events, &name);
+        let surroundings = Surroundings {
+            cache: self.cache.clone(),
+            client: self.client(&name, &world, gate),
+            kube: self.config.client.clone(),
+            metrics: self.metrics.clone(),
+            recorder,
+            world,
+            namespaces: self.config.namespaces.clone(),
+            cut_off: self.cut_off.clone(),
+        };
+        let Prepared { ready, work } = (controller.prepare)(surroundings);
+        let ready = ready.shared();
+        let started = ready.clone();
+        let run = async move {
+            started.await;
+            work.await;
+            Ok(())
+        };
+        let work = Work {
+            name,
+            run: Box::pin(run),
+        };
+        (work, Box::pin(ready))
+    }
+
+    /// A client in the name of a part; a leader's writes pass its gate.
+    fn client(&self, field_manager: &str, world: &World, gate: Option<Gate>) -> Client {
+        let options = ClientOptions {
+            name: field_manager.to_owned(),
+            ..ClientOptions::default()
+        };
+        let kube = self.config.client.clone();
+        let client = Client::new(kube, self.cache.clone(), world.clone(), options);
+        match gate {
+            Some(gate) => client.with_gate(Arc::new(gate)),
+            None => client,
+        }
+    }
+
+    fn runnable(&self, runnable: Runnable, reads: &[DeclaredRead], gate: Option<Gate>) -> Work {
+        let name = runnable.name;
+        let world = self.rooms.of_group(runnable.elected).child(&name);
+        let namespaces = &self.config.namespaces;
+        let reader = Reader::open(&name, reads, &self.cache, &world, namespaces);
+        let cx = RunContext {
+            reader: reader.clone(),
+            client: self.client(&self.name, &world, gate),
+            world,
+        };
+        let run = async move {
+            reader.synced().await;
+            (runnable.run)(cx).await
+        };
+        Work {
+            name,
+            run: Box::pin(run),
+        }
+    }
+
+    /// Asks everything to end, in order, and cuts off what takes too long.
+    async fn wind_down(&self) {
+        let clock = self.config.world.clock();
+        let (everywhere, leader) = (self.rooms.everywhere.tasks(), self.rooms.leader.tasks());
+        let writers = async {
+            join(everywhere.stop(), leader.stop()).await;
+        };
+        let limit = self.config.shutdown_timeout;
+        if clock.timeout(limit, writers).await.is_none() {
+            let mut late = everywhere.running();
+            late.extend(leader.running());
+            tracing::warn!(?late, ?limit, "cancelled: did not end in time");
+            self.cut_off.cancel();
+            join(everywhere.ended(), leader.ended()).await;
+        }
+        self.release.cancel();
+        self.rooms.election.tasks().ended().await;
+        self.rooms.events.tasks().stop().await;
+        self.rooms.caches.tasks().stop().await;
+        self.rooms.servers.tasks().stop().await;
+    }
+}
+
+/// Starts parts side by side. The failure of one is told, and ends the manager.
+fn start_group(
+    group: Vec<Work>,
+    room: &World,
+    cut_off: &Stop,
+    failures: &mpsc::UnboundedSender<Error>,
+) {
+    let tasks = room.tasks();
+    for Work { name, run } in group {
+        let failures = failures.clone();
+        let (cut_off, stopping) = (cut_off.clone(), tasks.stopping().clone());
+        let label = name.clone();
+        let guarded = async move {
+            let ended = cut_off
+                .run_until_cancelled(AssertUnwindSafe(run).catch_unwind())
+                .await;
+            let failure = match ended {
+                None | Some(Ok(Ok(()))) => return,
+                Some(Ok(Err(error))) => error,
+                Some(Err(panic)) => {
+                    Error::message(format!("`{name}` panicked: {}", panic_message(&*panic)))
+                }
+            };
+            if stopping.is_cancelled() {
+                tracing::warn!(part = %name, error = %failure, "failed while stopping");
+            } else {
+                tracing::error!(part = %name, error = %failure, "failed; the manager stops");
+            }
+            // Whoever would hear of it may have heard of another failure first.
+            let _ = failures.send(failure);
+        };
+        tasks.spawn(&label, guarded);
+    }
+}

@@ -1,0 +1,174 @@
+//! All kinds of the API at once, those to come included.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, SelectAll, StreamExt};
+use kube::core::{DynamicObject, PartialObjectMeta};
+use tokio::sync::mpsc;
+
+use super::{Item, Opening, Source, deliveries};
+use crate::Event;
+use crate::cache::{Index, IndexValue, Informer, Selection};
+use crate::discovery::served_kinds;
+use crate::object::Kind;
+
+/// The metadata of an object of any kind.
+pub type AnyMeta = PartialObjectMeta<DynamicObject>;
+
+/// How often the API is asked which kinds it serves.
+const RESCAN: Duration = Duration::from_secs(30);
+
+/// How soon after a change of a CustomResourceDefinition it is asked.
+const RESCAN_SOON: Duration = Duration::from_millis(200);
+
+/// A watch of the metadata of every object there is, for controllers that care
+/// for objects whatever their kind.
+///
+/// Kinds that appear later are watched within moments, kinds that go away are
+/// watched no more. Each event names its kind; [`Reader::list_of`](crate::Reader::list_of)
+/// reads the cached objects.
+pub fn every_kind() -> EveryKind {
+    EveryKind {
+        wanted: Arc::new(|_| true),
+        prepare: Vec::new(),
+    }
+}
+
+type Prepare = Box<dyn Fn(&Informer<AnyMeta>) + Send>;
+
+/// See [`every_kind`].
+pub struct EveryKind {
+    wanted: Arc<dyn Fn(&Kind) -> bool + Send + Sync>,
+    prepare: Vec<Prepare>,
+}
+
+impl std::fmt::Debug for EveryKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EveryKind")
+    }
+}
+
+impl EveryKind {
+    /// Leaves out kinds.
+    pub fn except(mut self, unwanted: impl Fn(&Kind) -> bool + Send + Sync + 'static) -> Self {
+        let before = self.wanted;
+        self.wanted = Arc::new(move |kind| before(kind) && !unwanted(kind));
+        self
+    }
+
+    /// Keeps an index over the objects of each kind.
+    pub fn index<V: IndexValue>(mut self, index: &'static Index<AnyMeta, V>) -> Self {
+        self.prepare
+            .push(Box::new(move |informer| informer.add_index(index)));
+        self
+    }
+}
+
+impl From<EveryKind> for Source<(Kind, Event<AnyMeta>)> {
+    fn from(declared: EveryKind) -> Self {
+        Source::new("every kind", move |opening: Opening| {
+            let (sender, mut receiver) = mpsc::channel(64);
+            let tasks = opening.world.tasks().clone();
+            let stopping = tasks.stopping().clone();
+            tasks.spawn("every kind", async move {
+                let scan = Scan {
+                    declared,
+                    opening,
+                    open: BTreeMap::new(),
+                    streams: SelectAll::new(),
+                };
+                stopping.run_until_cancelled(scan.run(sender)).await;
+            });
+            futures::stream::poll_fn(move |cx| receiver.poll_recv(cx)).boxed()
+        })
+    }
+}
+
+type Tagged = (Kind, Item<Event<AnyMeta>>);
+
+struct Scan {
+    declared: EveryKind,
+    opening: Opening,
+    /// Kinds being watched, and whether each has delivered its initial list.
+    open: BTreeMap<Kind, bool>,
+    streams: SelectAll<BoxStream<'static, Tagged>>,
+}
+
+impl Scan {
+    async fn run(mut self, sender: mpsc::Sender<Item<(Kind, Event<AnyMeta>)>>) {
+        let clock = self.opening.world.clock().clone();
+        let mut said_ready = false;
+        let mut rescan = Duration::ZERO;
+        loop {
+            let mut due = pin!(clock.sleep(rescan));
+            // Between two scans, pass on what the kinds now known deliver.
+            loop {
+                let tagged = tokio::select! {
+                    biased;
+                    Some(tagged) = self.streams.next() => tagged,
+                    () = &mut due => break,
+                };
+                let (kind, item) = tagged;
+                match item {
+                    Item::Ready => {
+                        self.open.insert(kind, true);
+                    }
+                    Item::Event(event) => {
+                        if kind.kind == "CustomResourceDefinition" {
+                            due.set(clock.sleep(RESCAN_SOON));
+                        }
+                        // A kind that went away may still have had something to say.
+                        if self.open.contains_key(&kind)
+                            && sender.send(Item::Event((kind, event))).await.is_err()
+                        {
+                            return;
+                        }
+                    }
+                }
+                if !said_ready && self.open.values().all(|ready| *ready) {
+                    said_ready = true;
+                    if sender.send(Item::Ready).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            rescan = match self.rescan().await {
+                Ok(()) => RESCAN,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot find out which kinds the API serves");
+                    Duration::from_secs(1)
+                }
+            };
+        }
+    }
+
+    async fn rescan(&mut self) -> Result<(), kube::Error> {
+        let mut served: Vec<Kind> = served_kinds(&self.opening.client)
+            .await?
+            .into_iter()
+            .filter(|served| served.can("list") && served.can("watch"))
+            .map(|served| served.kind)
+            .collect();
+        served.retain(|kind| (self.declared.wanted)(kind));
+        self.open.retain(|kind, _| served.contains(kind));
+        for kind in served {
+            if self.open.contains_key(&kind) {
+                continue;
+            }
+            self.open.insert(kind.clone(), false);
+            let informer = self
+                .opening
+                .cache
+                .informer::<AnyMeta>(kind.clone(), Selection::default());
+            for prepare in &self.declared.prepare {
+                prepare(&informer);
+            }
+            let tagged = deliveries(informer.subscribe()).map(move |item| (kind.clone(), item));
+            self.streams.push(tagged.boxed());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Where events come from: kinds of the API, channels, streams.
+//!
+//! A source is a value. It is declared with a controller and opened when the
+//! manager runs; it then delivers what is there already, says that this was all,
+//! and goes on with what happens. The controller's workers start only when every
+//! source has said so.
+
+mod channel;
+mod kinds;
+
+use std::fmt;
+
+use futures::stream::{self, BoxStream, Stream, StreamExt};
+use sendo_world::World;
+
+use crate::Event;
+use crate::cache::{Cache, Delivery, Namespaces, Selection, Subscription};
+use crate::object::{Kind, Object, ObjectExt, Typed};
+use crate::predicate::Predicate;
+use crate::queue::Priority;
+use crate::reader::{DeclaredRead, within};
+
+pub use channel::{Closed, Sender, channel};
+pub use kinds::{AnyMeta, EveryKind, every_kind};
+
+/// What a source delivers.
+#[derive(Debug)]
+pub enum Item<E> {
+    /// Something happened.
+    Event(E),
+    /// Everything that was there when the source was opened has been delivered.
+    /// Said once.
+    Ready,
+}
+
+/// A declared source of events of type `E`.
+pub struct Source<E> {
+    name: String,
+    pub(crate) read: Option<DeclaredRead>,
+    passes: Box<dyn Fn(&E) -> bool + Send + Sync>,
+    priority: fn(&E) -> Priority,
+    open: Box<dyn FnOnce(Opening) -> BoxStream<'static, Item<E>> + Send>,
+}
+
+/// A source at work.
+pub(crate) struct Opened<E> {
+    /// What happens. Ends when the source has no more to say.
+    pub(crate) items: BoxStream<'static, Item<E>>,
+    /// Whether an event goes on to the handler. User code: it may panic.
+    pub(crate) passes: Box<dyn Fn(&E) -> bool + Send + Sync>,
+    /// How urgent an event is.
+    pub(crate) priority: fn(&E) -> Priority,
+}
+
+/// What a source finds when it is opened.
+#[derive(Clone)]
+pub(crate) struct Opening {
+    pub(crate) cache: Cache,
+    pub(crate) client: kube::Client,
+    pub(crate) world: World,
+    /// The namespaces the program is confined to.
+    pub(crate) namespaces: Namespaces,
+}
+
+impl<E> Source<E> {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        open: impl FnOnce(Opening) -> BoxStream<'static, Item<E>> + Send + 'static,
+    ) -> Self {
+        Source {
+            name: name.into(),
+            read: None,
+            passes: Box::new(|_| true),
+            priority: |_| Priority::NORMAL,
+            open: Box::new(open),
+        }
+    }
+
+    /// What the source is called in logs, metrics and printed declarations.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn open(self, opening: Opening) -> Opened<E> {
+        Opened {
+            items: (self.open)(opening),
+            passes: self.passes,
+            priority: self.priority,
+        }
+    }
+}
+
+impl<E> fmt::Debug for Source<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).finish()
+    }
+}
+
+/// A watch of all objects of a kind.
+///
+/// All watches of one kind and selection in a manager share one informer.
+pub fn kind<K: Typed>() -> KindSource<K> {
+    KindSource {
+        selection: Selection::default(),
+        predicate: None,
+    }
+}
+
+/// See [`kind`].
+#[derive(Debug)]
+pub struct KindSource<K> {
+    selection: Selection,
+    predicate: Option<Predicate<K>>,
+}
+
+impl<K: Typed> KindSource<K> {
+    /// Delivers only the events that pass; several predicates must all pass.
+    pub fn when(mut self, predicate: Predicate<K>) -> Self {
+        self.predicate = Some(match self.predicate.take() {
+            Some(before) => before & predicate,
+            None => predicate,
+        });
+        self
+    }
+
+    /// Watches only part of the kind. The rest is neither fetched nor cached.
+    pub fn selecting(mut self, selection: Selection) -> Self {
+        self.selection = selection;
+        self
+    }
+}
+
+impl<K: Typed> From<KindSource<K>> for Source<Event<K>> {
+    fn from(declared: KindSource<K>) -> Self {
+        let kind = Kind::of::<K>();
+        let KindSource {
+            selection,
+            predicate,
+        } = declared;
+        let read = DeclaredRead::of::<K>(selection.clone());
+        let mut source = Source::new(kind.to_string(), move |opening: Opening| {
+            let selection = within::<K>(&selection, &opening.namespaces);
+            let informer = opening.cache.informer::<K>(kind, selection);
+            deliveries(informer.subscribe())
+        });
+        source.read = Some(read);
+        source.priority = urgency;
+        if let Some(predicate) = predicate {
+            source.passes = Box::new(move |event| predicate.passes(event));
+        }
+        source
+    }
+}
+
+/// What was there at the start, and what did not change, can wait behind real news.
+fn urgency<K: Object>(event: &Event<K>) -> Priority {
+    let news = match event {
+        Event::Created { initial, .. } => !initial,
+        Event::Updated { old, new } => old.version() != new.version(),
+        Event::Deleted { .. } => true,
+    };
+    if news {
+        Priority::NORMAL
+    } else {
+        Priority::LOW
+    }
+}
+
+fn deliveries<K: Object>(subscription: Subscription<K>) -> BoxStream<'static, Item<Event<K>>> {
+    let next = |mut subscription: Subscription<K>| async {
+        let item = match subscription.next().await? {
+            Delivery::Event(event) => Item::Event(event),
+            Delivery::Synced => Item::Ready,
+        };
+        Some((item, subscription))
+    };
+    stream::unfold(subscription, next).boxed()
+}
+
+/// Events from any stream. The source is ready at once; when the stream ends, so does the source.
+pub fn from_stream<E: Send + 'static>(
+    name: &str,
+    events: impl Stream<Item = E> + Send + 'static,
+) -> Source<E> {
+    Source::new(name, move |_| ready_then(events))
+}
+
+fn ready_then<E: Send + 'static>(
+    events: impl Stream<Item = E> + Send + 'static,
+) -> BoxStream<'static, Item<E>> {
+    stream::iter([Item::Ready])
+        .chain(events.map(Item::Event))
+        .boxed()
+}
