@@ -159,3 +159,6 @@ impl Structural {
         self.embedded_resource || part == Part::Resource
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,7 +118,7 @@ fn is_readable(user: &User, verb: &str, path: &str) -> bool {
     };
     let known = user.is_in(AUTHENTICATED);
     let paths: &[&str] = if known { &READABLE } else { &PUBLIC };
-    matches!(verb, "get" | "head") && paths.iter().any(|own| covers(own))
+    matches!(verb, "get" | "head") && paths.iter().any(covers)
 }
 
 fn refuse_resource(request: &Request, path: &ResourcePath) -> Status {

@@ -20,8 +20,8 @@ pub struct Recording {
     pub changes: String,
 }
 
-/// Runs `test` like [`run_with_seed`](crate::run_with_seed) and records it, logs
-/// at level DEBUG included. Two recordings with one seed are equal to the byte.
+/// Runs `test` like [`run_with_seed`](crate::run_with_seed) and records it, the
+/// library's logs at level DEBUG included. Two recordings with one seed are equal to the byte.
 pub fn record<F>(seed: u64, test: impl FnOnce(TestCluster) -> F) -> Recording
 where
     F: Future<Output = ()>,
@@ -31,7 +31,7 @@ where
     let kept = changes.clone();
     block_on_paused(async {
         let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::DEBUG)
+            .with_env_filter("info,sendo=debug")
             .with_ansi(false)
             .with_timer(SinceStart(tokio::time::Instant::now()))
             .with_writer(log.clone())

@@ -16,9 +16,12 @@ use crate::reader::Reader;
 pub struct Handler<E, Q>(Kinds<E, Q>);
 
 enum Kinds<E, Q> {
-    Now(Box<dyn Fn(E, &Reader) -> Vec<Q> + Send + Sync>),
-    Later(Box<dyn Fn(E, Reader) -> BoxFuture<'static, Vec<Q>> + Send + Sync>),
+    Now(Now<E, Q>),
+    Later(Later<E, Q>),
 }
+
+type Now<E, Q> = Box<dyn Fn(E, &Reader) -> Vec<Q> + Send + Sync>;
+type Later<E, Q> = Box<dyn Fn(E, Reader) -> BoxFuture<'static, Vec<Q>> + Send + Sync>;
 
 impl<E, Q> Handler<E, Q> {
     pub(crate) async fn keys(&self, event: E, reader: &Reader) -> Vec<Q> {

@@ -34,3 +34,8 @@ pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 pub use reader::Reader;
 pub use sendo_world::{Clock, Moment, Random, Timestamp, World};
 pub use serve::{BindError, Listener};
+
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;

@@ -17,7 +17,9 @@ use crate::Event;
 use crate::object::ObjectExt;
 
 /// Decides whether an event goes on to its handler. Cheap to clone.
-pub struct Predicate<K>(Arc<dyn Fn(&Event<K>) -> bool + Send + Sync>);
+pub struct Predicate<K>(Decide<K>);
+
+type Decide<K> = Arc<dyn Fn(&Event<K>) -> bool + Send + Sync>;
 
 impl<K> Predicate<K> {
     /// A predicate from a function of the event.

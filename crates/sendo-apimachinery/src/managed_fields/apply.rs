@@ -80,31 +80,56 @@ pub(super) fn settle<V: Versions>(
     force: Force,
 ) -> Result<Vec<Conflict>, String> {
     let request_version = manager.kind.group_version().to_string();
-    let mut changes = BTreeMap::from([(request_version, Some(change.clone()))]);
+    let mut changes = BTreeMap::from([(request_version, Some(Touched::of(change)))]);
     let mut conflicts = Vec::new();
-    let mut settled = Entries::default();
+    let mut losses: Vec<(ManagerId, Option<FieldSet>)> = Vec::new();
     for (id, entry) in &entries.by_manager {
-        let mut entry = entry.clone();
-        if Some(id) != own {
-            if !changes.contains_key(&entry.api_version) {
-                let change = change_in(manager, live, new, &entry.api_version)?;
-                changes.insert(entry.api_version.clone(), change);
-            }
-            let Some(change) = &changes[&entry.api_version] else {
-                continue;
-            };
-            let taken = entry.fields.intersection(&change.touched());
-            conflicts.extend(taken.paths().into_iter().map(|path| (id.clone(), path)));
-            entry.fields = entry.fields.difference(&taken).difference(&change.removed);
+        if Some(id) == own {
+            continue;
         }
-        settled.by_manager.insert(id.clone(), entry);
+        if !changes.contains_key(&entry.api_version) {
+            let change = change_in(manager, live, new, &entry.api_version)?;
+            changes.insert(entry.api_version.clone(), change.as_ref().map(Touched::of));
+        }
+        let Some(change) = &changes[&entry.api_version] else {
+            losses.push((id.clone(), None));
+            continue;
+        };
+        let taken = change.set.intersection(&entry.fields);
+        conflicts.extend(taken.paths().into_iter().map(|path| (id.clone(), path)));
+        let lost = taken.union(&change.removed.intersection(&entry.fields));
+        if !lost.is_empty() {
+            losses.push((id.clone(), Some(lost)));
+        }
     }
     if force == Force::No && !conflicts.is_empty() {
         return Ok(conflicts);
     }
-    settled.drop_empty();
-    *entries = settled;
+    for (id, lost) in losses {
+        match (entries.by_manager.get_mut(&id), lost) {
+            (Some(entry), Some(lost)) => entry.fields.subtract(&lost),
+            _ => {
+                entries.by_manager.remove(&id);
+            }
+        }
+    }
+    entries.drop_empty();
     Ok(Vec::new())
+}
+
+/// What a change sets, and what it removes.
+struct Touched {
+    set: FieldSet,
+    removed: FieldSet,
+}
+
+impl Touched {
+    fn of(change: &Comparison) -> Self {
+        Touched {
+            set: change.touched(),
+            removed: change.removed.clone(),
+        }
+    }
 }
 
 /// The difference between two objects as a version shows it. `None` if it does not exist.
@@ -133,12 +158,21 @@ pub(super) fn pruned<V: Versions>(
     manager: &FieldManager<'_, V>,
     merged: Value,
     entries: &Entries,
-    api_version: &str,
+    own: &ManagerId,
     last: Option<&Entry>,
 ) -> Result<Value, String> {
+    let applied = entries.by_manager.get(own);
+    let api_version = &manager.kind.group_version().to_string();
     let Some(last) = last.filter(|last| !last.fields.is_empty()) else {
         return Ok(merged);
     };
+    // What is still applied stays: mostly that is everything.
+    let is_applied = |entry: &Entry| {
+        entry.api_version == last.api_version && entry.fields.contains_all(&last.fields)
+    };
+    if applied.is_some_and(is_applied) {
+        return Ok(merged);
+    }
     let Some((schema, converted)) = in_version(manager, &merged, &last.api_version)? else {
         return Ok(merged);
     };

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::apply::{self, Conflict};
@@ -256,16 +258,15 @@ impl<V: Versions> FieldManager<'_, V> {
         validate::check(config, schema, Repeats::Refused).map_err(|e| typed("patch", config, e))?;
         let live = self.as_typed(live);
         validate::check(&live, schema, Repeats::Allowed).map_err(|e| typed("live", &live, e))?;
+        let live = without_managers(&live);
 
         let entries = if entries.is_empty() {
             let nothing = self.as_typed(&Value::Null);
-            let plain = without_managers(&live);
-            self.book(&nothing, &plain, entries, "before-first-apply", now)
+            self.book(&nothing, &live, entries, "before-first-apply", now)
                 .map_err(Status::unclassified)?
         } else {
             entries
         };
-        let live = without_managers(&live);
         let id = ManagerId::new(manager, Operation::Apply, &api_version, self.subresource);
         let mut entries = apply::reconciled(self, &live, entries).map_err(Status::unclassified)?;
         let merged = super::merge::merge(&live, config, schema)
@@ -280,7 +281,7 @@ impl<V: Versions> FieldManager<'_, V> {
             time,
         };
         entries.by_manager.insert(id.clone(), entry);
-        let object = apply::pruned(self, merged, &entries, &api_version, last.as_ref())
+        let object = apply::pruned(self, merged, &entries, &id, last.as_ref())
             .map_err(Status::unclassified)?;
         let change = compare::compare(&live, &object, schema)
             .map_err(|e| Status::unclassified(format!("failed to compare objects: {e}")))?
@@ -356,15 +357,15 @@ impl<V: Versions> FieldManager<'_, V> {
     }
 
     /// An object that is not there is one of the kind with nothing in it.
-    fn as_typed(&self, object: &Value) -> Value {
+    fn as_typed<'o>(&self, object: &'o Value) -> Cow<'o, Value> {
         if !object.is_null() {
-            return object.clone();
+            return Cow::Borrowed(object);
         }
         let mut empty = json!({"apiVersion": self.api_version(), "kind": self.kind.kind});
         if let Ok(schema) = self.schema() {
             show_as_go(schema, &mut empty);
         }
-        empty
+        Cow::Owned(empty)
     }
 }
 
@@ -457,11 +458,21 @@ fn set_entries(object: &mut Value, entries: &Entries) {
 }
 
 fn without_managers(object: &Value) -> Value {
-    let mut object = object.clone();
-    if object.get("metadata").is_some_and(Value::is_object) {
-        MetaMut::of(&mut object).remove("managedFields");
-    }
-    object
+    let Value::Object(members) = object else {
+        return object.clone();
+    };
+    let plain = members.iter().map(|(name, member)| {
+        let member = match member {
+            Value::Object(metadata) if name == "metadata" => {
+                let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+                kept.map(|(name, member)| (name.clone(), member.clone()))
+                    .collect()
+            }
+            other => other.clone(),
+        };
+        (name.clone(), member)
+    });
+    plain.collect()
 }
 
 /// The kind that an object names; parts may be empty.

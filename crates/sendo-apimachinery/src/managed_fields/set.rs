@@ -159,6 +159,29 @@ impl FieldSet {
         })
     }
 
+    /// Whether all fields of the other one are in this one.
+    pub fn contains_all(&self, other: &FieldSet) -> bool {
+        other.nodes.iter().all(|(element, node)| {
+            self.nodes.get(element).is_some_and(|own| {
+                (own.is_member || !node.is_member) && own.below.contains_all(&node.below)
+            })
+        })
+    }
+
+    /// Takes the fields of another one out.
+    pub fn subtract(&mut self, other: &FieldSet) {
+        for (element, node) in &other.nodes {
+            let Some(own) = self.nodes.get_mut(element) else {
+                continue;
+            };
+            own.is_member &= !node.is_member;
+            own.below.subtract(&node.below);
+            if own.is_empty() {
+                self.nodes.remove(element);
+            }
+        }
+    }
+
     /// The fields that are only in this one.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
         self.combine(|element, node| match other.nodes.get(element) {
@@ -394,6 +417,11 @@ mod tests {
             let whole = a.intersection(&b).union(&a.difference(&b));
             proptest::prop_assert_eq!(&whole, &a);
             proptest::prop_assert!(a.difference(&b).intersection(&b).is_empty());
+            let mut rest = a.clone();
+            rest.subtract(&b);
+            proptest::prop_assert_eq!(&rest, &a.difference(&b));
+            proptest::prop_assert!(a.contains_all(&a.intersection(&b)));
+            proptest::prop_assert_eq!(a.contains_all(&b), b.difference(&a).is_empty());
         }
 
         #[test]

@@ -9,7 +9,7 @@ use super::check::{self, Errors};
 use super::ordered::Ordered;
 use super::pod::affinity;
 use super::value::{Read, Write};
-use super::{Rules, resources, writes};
+use super::{Rules, node, resources, writes};
 
 /// The highest priority that users may define.
 const HIGHEST: i64 = 1_000_000_000;
@@ -58,10 +58,20 @@ pub(super) const RUNTIME_CLASS: Rules = Rules {
         );
         errors
     },
+    warnings_on_create: runtime_class_warnings,
+    warnings_on_update: |new, _| runtime_class_warnings(new),
     create_on_update: true,
     allow_unconditional_update: false,
     ..Rules::NEUTRAL
 };
+
+fn runtime_class_warnings(class: &Value) -> Vec<String> {
+    let labels = class.at("scheduling").entries("nodeSelector");
+    let reasons = labels.filter_map(|(label, _)| node::deprecated_label(label));
+    reasons
+        .map(|why| format!("scheduling.nodeSelector: {why}"))
+        .collect()
+}
 
 fn validate_priority_class(class: &Value) -> Errors {
     let mut errors = check::new_metadata(class, Scope::Cluster, names::dns1123_subdomain);

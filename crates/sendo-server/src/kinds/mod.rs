@@ -24,16 +24,17 @@
 //! All functions but `default` and `convert` see objects in their storage version.
 
 mod admission;
+mod api_service;
 mod autoscaling;
 mod batch;
 mod certificates;
 mod check;
 mod classes;
 mod config_map;
+mod custom_resource_definition;
 mod devices;
 mod diff;
 mod event;
-mod extension;
 mod flow_control;
 mod lease;
 mod limits;
@@ -275,10 +276,12 @@ fn other_rules(group: &str, kind: &str) -> Option<&'static Rules> {
         ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
             const { &admission::MUTATING_POLICY }
         }
-        (
-            "admissionregistration.k8s.io",
-            "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding",
-        ) => const { &admission::POLICY_BINDING },
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            const { &admission::MUTATING_BINDING }
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            const { &admission::VALIDATING_BINDING }
+        }
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
             const { &admission::MUTATING_WEBHOOKS }
         }
@@ -289,9 +292,9 @@ fn other_rules(group: &str, kind: &str) -> Option<&'static Rules> {
             const { &admission::VALIDATING_WEBHOOKS }
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            const { &extension::CUSTOM_RESOURCE_DEFINITION }
+            const { &custom_resource_definition::RULES }
         }
-        ("apiregistration.k8s.io", "APIService") => const { &extension::API_SERVICE },
+        ("apiregistration.k8s.io", "APIService") => const { &api_service::RULES },
         ("autoscaling", "HorizontalPodAutoscaler") => const { &autoscaling::RULES },
         ("certificates.k8s.io", "CertificateSigningRequest") => const { &certificates::RULES },
         ("coordination.k8s.io", "Lease") => const { &lease::RULES },

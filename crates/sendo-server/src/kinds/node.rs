@@ -7,6 +7,7 @@ use sendo_apimachinery::names;
 use serde_json::{Value, json};
 
 use super::check::{self, Errors};
+use super::network::forms::cidr_warnings;
 use super::ordered::Ordered;
 use super::pod::affinity;
 use super::value::{Read, Write};
@@ -190,6 +191,65 @@ fn warnings(node: &Value) -> Vec<String> {
         warnings.push(
             "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned(),
         );
+    }
+    let path = Path::new("spec").child("podCIDRs");
+    for (i, range) in check::texts(spec, "podCIDRs").enumerate() {
+        warnings.extend(cidr_warnings(&path.index(i), range));
+    }
+    warnings
+}
+
+/// Why a label of nodes should no longer be used, if so.
+pub(super) fn deprecated_label(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "app.kubernetes.io/created-by" => "deprecated since v1.9",
+        "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+        "beta.kubernetes.io/instance-type" => {
+            "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"
+        }
+        "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+        "failure-domain.beta.kubernetes.io/region" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead"
+        }
+        "failure-domain.beta.kubernetes.io/zone" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"
+        }
+        "node-role.kubernetes.io/master" => "use \"node-role.kubernetes.io/control-plane\" instead",
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => {
+            "deprecated since v1.22; use Taints and Tolerations instead"
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the values that a selector names are judged for their form.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Values {
+    Judged,
+    Ignored,
+}
+
+/// Warnings of requirements on labels of nodes.
+pub(super) fn requirement_warnings(
+    path: &Path,
+    requirements: &[Value],
+    values: Values,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (i, requirement) in requirements.iter().enumerate() {
+        let (key, path) = (requirement.text("key"), path.index(i));
+        if let Some(why) = deprecated_label(key) {
+            warnings.push(format!("{}: {key} is {why}", path.child("key")));
+        }
+        if values == Values::Ignored {
+            continue;
+        }
+        for (i, value) in check::texts(requirement, "values").enumerate() {
+            let path = path.child("values").index(i);
+            for fault in names::label_value(value) {
+                warnings.push(format!("{path}: {value} is invalid, {fault}"));
+            }
+        }
     }
     warnings
 }

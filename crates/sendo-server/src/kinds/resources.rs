@@ -60,6 +60,12 @@ pub(super) fn amount(value: &Value) -> Quantity {
     text.parse().unwrap_or_else(|_| nothing())
 }
 
+/// The text of an amount that is not whole, if so.
+pub(super) fn fractional(value: &Value) -> Option<String> {
+    let amount = amount(value);
+    (amount.milli() % 1000 != 0).then(|| amount.to_string())
+}
+
 fn nothing() -> Quantity {
     Quantity::from_units(0, sendo_apimachinery::quantity::Format::Decimal)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::watch::Watch;
-use super::worker::{Job, Plan};
+use super::worker::{AddIndex, Job, Plan};
 use super::{Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings};
 use crate::Event;
 use crate::cache::{Index, IndexValue, Selection};
@@ -16,7 +16,7 @@ use crate::handler::{self, Handler};
 use crate::object::{Kind, ObjectKey, Typed};
 use crate::predicate::Predicate;
 use crate::queue::{Backoff, Limiter};
-use crate::reader::{DeclaredRead, Reader};
+use crate::reader::DeclaredRead;
 use crate::source::{self, KindSource, Source};
 
 /// What a queue holds: small values that name what is to be reconciled.
@@ -24,14 +24,12 @@ pub trait Key: Clone + Ord + Hash + Debug + Display + Send + Sync + 'static {}
 
 impl<Q: Clone + Ord + Hash + Debug + Display + Send + Sync + 'static> Key for Q {}
 
-type Prepare = Box<dyn FnOnce(&Reader) + Send>;
-
 /// What both builders gather.
 struct Parts<Q> {
     name: String,
     settings: Settings,
     watches: Vec<Watch<Q>>,
-    indexes: Vec<Prepare>,
+    indexes: Vec<AddIndex>,
 }
 
 impl<Q: Key> Parts<Q> {

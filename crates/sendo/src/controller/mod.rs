@@ -77,6 +77,8 @@ pub enum Elected {
 
 impl Controller {
     /// A controller of objects of kind `K`, reconciled by key.
+    // The builder's last step, `reconcile`, makes the controller.
+    #[allow(clippy::new_ret_no_self)]
     pub fn new<K: crate::Typed>() -> ForObjects<K> {
         ForObjects::new()
     }

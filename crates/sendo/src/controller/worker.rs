@@ -23,12 +23,15 @@ pub(crate) trait Job<Q>: Send + Sync + 'static {
     fn run(&self, key: Q, cx: Context) -> impl Future<Output = Result<Action>> + Send;
 }
 
+/// Adds a declared index to the informer it belongs to.
+pub(crate) type AddIndex = Box<dyn FnOnce(&Reader) + Send>;
+
 /// A controller as declared, with its types known.
 pub(crate) struct Plan<Q, J> {
     pub(crate) name: String,
     pub(crate) settings: Settings,
     pub(crate) watches: Vec<Watch<Q>>,
-    pub(crate) indexes: Vec<Box<dyn FnOnce(&Reader) + Send>>,
+    pub(crate) indexes: Vec<AddIndex>,
     pub(crate) job: Arc<J>,
 }
 

@@ -18,10 +18,10 @@ use crate::object::Kind;
 /// The metadata of an object of any kind.
 pub type AnyMeta = PartialObjectMeta<DynamicObject>;
 
-/// How often the API is asked which kinds it serves.
-const RESCAN: Duration = Duration::from_secs(30);
+/// How often the API is asked which kinds it serves, when nothing suggests that it should be.
+const RESCAN: Duration = Duration::from_secs(300);
 
-/// How soon after a change of a CustomResourceDefinition it is asked.
+/// How soon after a change of a CustomResourceDefinition or APIService it is asked.
 const RESCAN_SOON: Duration = Duration::from_millis(200);
 
 /// A watch of the metadata of every object there is, for controllers that care
@@ -117,7 +117,10 @@ impl Scan {
                         self.open.insert(kind, true);
                     }
                     Item::Event(event) => {
-                        if kind.kind == "CustomResourceDefinition" {
+                        if matches!(
+                            kind.kind.as_str(),
+                            "CustomResourceDefinition" | "APIService"
+                        ) {
                             due.set(clock.sleep(RESCAN_SOON));
                         }
                         // A kind that went away may still have had something to say.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{job, job_spec, schedule};
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Rules, ordered, pod, writes};
+use crate::kinds::{Rules, ordered, pod, workloads, writes};
 
 const ZONE_WARNING: &str = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
     https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
@@ -45,20 +45,28 @@ pub(super) const RULES: Rules = Rules {
     },
     prepare_for_status_update: writes::status_with_metadata,
     warnings_on_create: |cron_job| {
-        let mut warnings = crate::kinds::workloads::pod_name_warnings(cron_job);
-        let spec = cron_job.at("spec").at("jobTemplate").at("spec");
-        warnings.extend(job::spec_warnings("spec.jobTemplate.spec", spec));
+        let mut warnings = workloads::pod_name_warnings(cron_job);
+        warnings.extend(template_warnings(cron_job));
         warnings
     },
-    warnings_on_update: |new, _| {
-        let has_zone = new.at("spec").text("schedule").contains("TZ");
-        has_zone
-            .then(|| ZONE_WARNING.to_owned())
-            .into_iter()
-            .collect()
+    warnings_on_update: |new, old| {
+        let mut warnings = Vec::new();
+        if workloads::is_next_generation(new, old) {
+            warnings.extend(template_warnings(new));
+        }
+        if new.at("spec").text("schedule").contains("TZ") {
+            warnings.push(ZONE_WARNING.to_owned());
+        }
+        warnings
     },
     ..Rules::NEUTRAL
 };
+
+fn template_warnings(cron_job: &Value) -> Vec<String> {
+    let path = Path::new("spec").child("jobTemplate").child("spec");
+    let spec = cron_job.at("spec").at("jobTemplate").at("spec");
+    job::spec_warnings(&path, spec)
+}
 
 fn default(cron_job: &mut Value) {
     let spec = cron_job.object("spec");

@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 use super::{job_spec, job_status};
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Cx, Dependents, NAMESPACE, Rules, UnknownFields, ordered, pod, writes};
+use crate::kinds::{
+    Cx, Dependents, NAMESPACE, Rules, UnknownFields, ordered, pod, workloads, writes,
+};
 
 /// Labels that tell a job's pods from all others; each pair is the label of today and the one before it.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
@@ -37,6 +39,10 @@ pub(super) const RULES: Rules = Rules {
     prepare_for_status_update: writes::status_with_metadata,
     validate_status_update: |_, new, old| job_status::validate_update(new, old),
     warnings_on_create: warnings,
+    warnings_on_update: |new, old| match workloads::is_next_generation(new, old) {
+        true => spec_warnings(&Path::new("spec"), new.at("spec")),
+        false => Vec::new(),
+    },
     selectable_fields: &[
         NAMESPACE,
         ("status.successful", |job| {
@@ -320,22 +326,27 @@ fn take_resources(old: &mut Value, new: &Value) {
 }
 
 fn warnings(job: &Value) -> Vec<String> {
-    let mut warnings = crate::kinds::workloads::pod_name_warnings(job);
-    warnings.extend(spec_warnings("spec", job.at("spec")));
+    let mut warnings = workloads::pod_name_warnings(job);
+    warnings.extend(spec_warnings(&Path::new("spec"), job.at("spec")));
     warnings
 }
 
 /// Warnings for the spec of a job at `path`.
-pub(super) fn spec_warnings(path: &str, spec: &Value) -> Option<String> {
+pub(super) fn spec_warnings(path: &Path, spec: &Value) -> Vec<String> {
     let is_large = spec.text("completionMode") == "Indexed"
         && spec.count("completions") > 100_000
         && spec.count("parallelism") > 10_000;
-    is_large.then(|| {
-        format!(
+    let mut warnings = Vec::new();
+    if is_large {
+        warnings.push(format!(
             "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than \
              10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
-        )
-    })
+        ));
+    }
+    let template_path = path.child("template");
+    let template = spec.at("template");
+    warnings.extend(pod::warnings::of_template(&template_path, template));
+    warnings
 }
 
 #[cfg(test)]

@@ -2,13 +2,18 @@
 
 mod endpoint_slice;
 mod endpoints;
+pub(super) mod forms;
 mod ingress;
 mod network_policy;
+mod ranges;
 mod service;
 
-use serde_json::json;
+use sendo_apimachinery::addresses::parse_ip;
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::names;
 
-use super::value::{Read, Write};
+use super::check::{self, Errors};
+use super::value::Read;
 use super::{Rules, writes};
 
 /// The rules of a kind of `networking.k8s.io` or `discovery.k8s.io`, or of the services of core.
@@ -16,25 +21,31 @@ pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
     Some(match kind {
         "EndpointSlice" => const { &endpoint_slice::RULES },
         "Endpoints" => const { &endpoints::RULES },
+        "IPAddress" => const { &ranges::IP_ADDRESS },
         "Ingress" => const { &ingress::RULES },
         "IngressClass" => const { &ingress::CLASS },
         "NetworkPolicy" => const { &network_policy::RULES },
         "Service" => const { &service::RULES },
-        "ServiceCIDR" => const { &SERVICE_CIDR },
+        "ServiceCIDR" => const { &ranges::SERVICE_CIDR },
         _ => return None,
     })
 }
-
-const SERVICE_CIDR: Rules = Rules {
-    prepare_for_create: |_, cidr| cidr.set("status", json!({})),
-    prepare_for_update: |_, new, old| new.copy_from("status", old),
-    prepare_for_status_update: writes::status_alone,
-    ..Rules::NEUTRAL
-};
 
 /// For kinds without a status: a change of the spec raises the generation.
 fn spec_moves_generation(new: &mut serde_json::Value, old: &serde_json::Value) {
     if new.at("spec") != old.at("spec") {
         writes::next_generation(new, old);
+    }
+}
+
+/// The name of a load balancer, which is no address.
+fn host_name(errors: &mut Errors, path: &Path, name: &str) {
+    if name.is_empty() {
+        return;
+    }
+    check::faults(errors, path, name, names::dns1123_subdomain(name));
+    if parse_ip(name).is_some() {
+        let fault = "must be a DNS name, not an IP address";
+        errors.push(Error::invalid(path, name, fault));
     }
 }

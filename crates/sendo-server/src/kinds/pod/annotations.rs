@@ -1,19 +1,22 @@
 //! Annotations that a pod's behaviour depends on.
 
 use sendo_apimachinery::field::{Error, Path};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::affinity;
 use crate::kinds::check::{self, Errors};
-use crate::kinds::value::Read;
+use crate::kinds::value::{Read, Write};
 
 /// Marks a pod that mirrors one which its node runs by itself.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(super) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
+pub(super) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
+pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// The longest name of an AppArmor profile.
+const MAX_PROFILE: usize = 4096;
 
 /// The annotations of a pod or template with this spec.
 pub(super) fn validate(errors: &mut Errors, path: &Path, annotations: &Value, spec: &Value) {
@@ -98,6 +101,44 @@ fn app_armor(errors: &mut Errors, path: &Path, container: &str, profile: &str, s
     if !is_profile {
         let fault = format!("invalid AppArmor profile name: \"{profile}\"");
         errors.push(Error::invalid(path, profile, fault));
+    }
+}
+
+/// The field that an AppArmor annotation stands for, if it is a good one.
+pub(super) fn app_armor_field(profile: &str) -> Option<Value> {
+    match profile {
+        "unconfined" => Some(json!({"type": "Unconfined"})),
+        "runtime/default" => Some(json!({"type": "RuntimeDefault"})),
+        profile => {
+            let file = profile.strip_prefix("localhost/")?;
+            let is_usable = file.trim() == file && !file.is_empty() && file.len() <= MAX_PROFILE;
+            is_usable.then(|| json!({"type": "Localhost", "localhostProfile": file}))
+        }
+    }
+}
+
+/// Fills in the AppArmor fields of containers from their annotations.
+pub(super) fn sync_app_armor(pod: &mut Value) {
+    if pod.at("spec").at("os").text("name") == "windows" {
+        return;
+    }
+    let annotations = pod.at("metadata").at("annotations").clone();
+    let of_pod = pod
+        .at("spec")
+        .at("securityContext")
+        .at("appArmorProfile")
+        .clone();
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in pod.object("spec").items_mut(list) {
+            let key = format!("{APP_ARMOR}{}", container.text("name"));
+            let field = app_armor_field(annotations.text(&key));
+            let has_field = container.at("securityContext").has("appArmorProfile");
+            if let Some(field) = field.filter(|field| !has_field && *field != of_pod) {
+                container
+                    .object("securityContext")
+                    .set("appArmorProfile", field);
+            }
+        }
     }
 }
 

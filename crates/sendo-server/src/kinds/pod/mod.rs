@@ -7,6 +7,7 @@ pub(crate) mod defaults;
 mod env;
 mod image;
 mod mounts;
+mod overlaps;
 pub(crate) mod prepare;
 mod probes;
 mod quality;
@@ -17,6 +18,7 @@ pub(crate) mod storage_systems;
 mod update;
 pub(crate) mod validate;
 pub(crate) mod volumes;
+pub(crate) mod warnings;
 mod windows;
 
 use sendo_apimachinery::field::Path;
@@ -31,6 +33,7 @@ pub(super) const RULES: Rules = Rules {
     prepare_for_update: prepare::update,
     validate: |_, pod| validate::create(pod),
     validate_update: |_, new, old| update::pod(new, old),
+    warnings_on_create: warnings::of_pod,
     prepare_for_status_update: prepare::status,
     validate_status_update: |_, new, old| status::validate_update(new, old),
     subresources: &[

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{defaults, quality};
+use super::{annotations, defaults, quality};
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Cx, writes};
 
@@ -25,6 +25,7 @@ pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
     }
     pod.set("status", status);
     merge_label_keys(pod);
+    annotations::sync_app_armor(pod);
 }
 
 pub(super) fn update(_: &Cx<'_>, new: &mut Value, old: &Value) {

@@ -5,7 +5,7 @@ use sendo_apimachinery::names;
 use serde_json::Value;
 
 use super::env::{self, InFile};
-use super::storage_systems;
+use super::storage_systems::{self, Holder};
 use crate::kinds::check::{self, Errors};
 use crate::kinds::storage::claim;
 use crate::kinds::value::Read;
@@ -141,7 +141,7 @@ fn one_source(errors: &mut Errors, path: &Path, key: &str, volume: &Value, place
                 source.text("pullPolicy"),
             );
         }
-        _ => storage_systems::validate(errors, at, key, source),
+        _ => storage_systems::validate(errors, at, key, source, Holder::Pod),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Volume sources that name a storage system, in pods and persistent volumes.
 
 use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::names;
 use serde_json::Value;
 
 use crate::kinds::check::{self, Errors};
@@ -11,14 +12,43 @@ pub(super) const LONG_ISCSI_NAME: &str = "Total length of <volume name>:<iscsi.t
 const PARTITION: &str = "must be between 1 and 255, inclusive";
 const UNIT: &str = "must be between 0 and 255, inclusive";
 
+/// Who has a volume: some systems take more of a persistent one.
+#[derive(Clone, Copy)]
+pub(crate) enum Holder<'a> {
+    /// A pod.
+    Pod,
+    /// The persistent volume of this name.
+    Volume(&'a str),
+}
+
 /// The source `key` of a volume.
-pub(crate) fn validate(errors: &mut Errors, path: &Path, key: &str, source: &Value) {
+pub(crate) fn validate(
+    errors: &mut Errors,
+    path: &Path,
+    key: &str,
+    source: &Value,
+    holder: Holder<'_>,
+) {
     let mut require = |field: &str| check::required(errors, &path.child(field), source.text(field));
     match key {
-        "azureFile" => ["secretName", "shareName"].into_iter().for_each(require),
-        "cinder" => require("volumeID"),
-        "flexVolume" => require("driver"),
-        "glusterfs" => ["endpoints", "path"].into_iter().for_each(require),
+        "azureFile" => {
+            ["secretName", "shareName"].into_iter().for_each(require);
+            if source.at("secretNamespace").as_str() == Some("") {
+                errors.push(Error::required(&path.child("secretNamespace"), ""));
+            }
+        }
+        "cinder" => {
+            require("volumeID");
+            secret_reference(errors, path, source, holder);
+        }
+        "flexVolume" => {
+            require("driver");
+            flex_options(errors, &path.child("options"), source);
+        }
+        "glusterfs" => {
+            ["endpoints", "path"].into_iter().for_each(require);
+            endpoints_namespace(errors, path, source);
+        }
         "photonPersistentDisk" => require("pdID"),
         "portworxVolume" => require("volumeID"),
         "scaleIO" => ["gateway", "system", "volumeName"]
@@ -31,15 +61,67 @@ pub(crate) fn validate(errors: &mut Errors, path: &Path, key: &str, source: &Val
         "cephfs" => monitors(errors, path, source),
         "fc" => fibre_channel(errors, path, source),
         "flocker" => flocker(errors, path, source),
-        "iscsi" => iscsi(errors, path, source),
+        "iscsi" => iscsi(errors, path, source, holder),
         "nfs" => nfs(errors, path, source),
         "quobyte" => quobyte(errors, path, source),
         "rbd" => {
             monitors(errors, path, source);
             check::required(errors, &path.child("image"), source.text("image"));
         }
+        "storageos" => storage_os(errors, path, source, holder),
         _ => {}
     }
+}
+
+/// The secret a system is reached with: a persistent volume names its namespace too.
+fn secret_reference(errors: &mut Errors, path: &Path, source: &Value, holder: Holder<'_>) {
+    let (secret, path) = (source.at("secretRef"), path.child("secretRef"));
+    if secret.is_null() {
+        return;
+    }
+    check::required(errors, &path.child("name"), secret.text("name"));
+    if matches!(holder, Holder::Volume(_)) {
+        check::required(errors, &path.child("namespace"), secret.text("namespace"));
+    }
+}
+
+fn flex_options(errors: &mut Errors, path: &Path, source: &Value) {
+    for (key, _) in source.entries("options") {
+        let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
+        let namespace = format!(".{}", namespace.to_lowercase());
+        if namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io") {
+            let fault = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.push(Error::invalid(&path.key(key), key, fault));
+        }
+    }
+}
+
+fn endpoints_namespace(errors: &mut Errors, path: &Path, source: &Value) {
+    let path = path.child("endpointsNamespace");
+    match source.at("endpointsNamespace").as_str() {
+        None => {}
+        Some("") => {
+            let fault = "if the endpointnamespace is set, it must be a valid namespace name";
+            errors.push(Error::invalid(&path, "", fault));
+        }
+        Some(name) => check::faults(errors, &path, name, names::dns1123_label(name)),
+    }
+}
+
+fn storage_os(errors: &mut Errors, path: &Path, source: &Value, holder: Holder<'_>) {
+    let name = source.text("volumeName");
+    check::required_name(
+        errors,
+        &path.child("volumeName"),
+        name,
+        names::dns1123_label,
+    );
+    let namespace = source.text("volumeNamespace");
+    if !namespace.is_empty() {
+        let faults = names::dns1123_label(namespace);
+        check::faults(errors, &path.child("volumeNamespace"), namespace, faults);
+    }
+    secret_reference(errors, path, source, holder);
 }
 
 fn monitors(errors: &mut Errors, path: &Path, source: &Value) {
@@ -179,42 +261,51 @@ fn quobyte(errors: &mut Errors, path: &Path, source: &Value) {
     check::required(errors, &path.child("volume"), source.text("volume"));
 }
 
-fn iscsi(errors: &mut Errors, path: &Path, source: &Value) {
-    check::required(
-        errors,
-        &path.child("targetPortal"),
-        source.text("targetPortal"),
-    );
-    let iqn = source.text("iqn");
-    if iqn.is_empty() {
+fn iscsi(errors: &mut Errors, path: &Path, source: &Value, holder: Holder<'_>) {
+    let portal = source.text("targetPortal");
+    check::required(errors, &path.child("targetPortal"), portal);
+    let has_initiator = source.has("initiatorName");
+    if let Holder::Volume(name) = holder
+        && has_initiator
+        && name.len() + 1 + portal.len() > 64
+    {
+        let path = path.child("targetportal");
+        errors.push(Error::invalid(&path, portal, LONG_ISCSI_NAME));
+    }
+    if source.text("iqn").is_empty() {
         errors.push(Error::required(&path.child("iqn"), ""));
-    } else if let Some(fault) = initiator_fault(iqn) {
-        errors.push(Error::invalid(&path.child("iqn"), iqn, fault));
+    } else {
+        initiator(errors, &path.child("iqn"), source.text("iqn"), holder);
     }
     logical_unit(errors, path, source.count("lun"));
     let authenticates = source.is_set("chapAuthDiscovery") || source.is_set("chapAuthSession");
-    if authenticates && !source.has("secretRef") {
-        errors.push(Error::required(&path.child("secretRef"), ""));
+    let (secret, secret_path) = (source.at("secretRef"), path.child("secretRef"));
+    if authenticates && secret.is_null() {
+        errors.push(Error::required(&secret_path, ""));
     }
-    if let Some(name) = source.at("initiatorName").as_str()
-        && let Some(fault) = initiator_fault(name)
-    {
-        errors.push(Error::invalid(&path.child("initiatorname"), name, fault));
+    if matches!(holder, Holder::Volume(_)) && !secret.is_null() {
+        check::required(errors, &secret_path.child("name"), secret.text("name"));
+    }
+    if has_initiator {
+        let path = path.child("initiatorname");
+        initiator(errors, &path, source.text("initiatorName"), holder);
     }
 }
 
-/// What is wrong with the name of an initiator: it is of one of three forms.
-fn initiator_fault(name: &str) -> Option<&'static str> {
+/// The name of an initiator, which is of one of three forms.
+fn initiator(errors: &mut Errors, path: &Path, name: &str, holder: Holder<'_>) {
     let hex = |text: &str, length: usize| {
         text.len() == length && text.chars().all(|c| c.is_ascii_hexdigit())
     };
-    let is_well_formed = match name.get(..3) {
-        Some("iqn") => is_qualified_initiator(name),
-        Some("eui") => name.strip_prefix("eui.").is_some_and(|id| hex(id, 16)),
-        Some("naa") => name.strip_prefix("naa.").is_some_and(|id| hex(id, 32)),
-        _ => return Some("must be valid format starting with iqn, eui, or naa"),
+    let malformed = "must be valid format";
+    let fault = match (name.get(..3), holder) {
+        (Some("iqn"), _) if is_qualified_initiator(name) => return,
+        (Some("eui"), _) if name.strip_prefix("eui.").is_some_and(|id| hex(id, 16)) => return,
+        (Some("naa"), _) if name.strip_prefix("naa.").is_some_and(|id| hex(id, 32)) => return,
+        (Some("iqn" | "eui" | "naa"), _) | (_, Holder::Volume(_)) => malformed,
+        (_, Holder::Pod) => "must be valid format starting with iqn, eui, or naa",
     };
-    (!is_well_formed).then_some("must be valid format")
+    errors.push(Error::invalid(path, name, fault));
 }
 
 /// `iqn.` with a year and month, a reversed domain name, and anything after a colon.
@@ -278,7 +369,7 @@ mod tests {
         ];
         for (key, source, expected) in cases {
             let mut errors = Vec::new();
-            validate(&mut errors, &Path::new("x"), key, &source);
+            validate(&mut errors, &Path::new("x"), key, &source, Holder::Pod);
             let found: Vec<String> = errors.iter().map(Error::to_string).collect();
             assert_eq!(found, expected);
         }

@@ -39,6 +39,8 @@ pub(super) const RULES: Rules = Rules {
     validate_update: |_, new, old| validate_update(new, old),
     prepare_for_status_update: writes::status_with_metadata,
     validate_status_update: |_, new, old| validate_status_update(new, old),
+    warnings_on_create: warnings,
+    warnings_on_update: |new, _| warnings(new),
     ..Rules::NEUTRAL
 };
 
@@ -362,6 +364,33 @@ fn resource_key(errors: &mut Errors, path: &Path, name: &str) {
     } else if resources::is_native(name) && name != "storage" {
         errors.push(Error::not_supported(path, name, &["storage"]));
     }
+}
+
+fn warnings(claim: &Value) -> Vec<String> {
+    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    let mut warnings = Vec::new();
+    if claim.at("metadata").at("annotations").has(CLASS) {
+        warnings.push(format!(
+            "metadata.annotations[{CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
+        ));
+    }
+    warnings.extend(spec_warnings(&Path::new("spec"), claim.at("spec")));
+    warnings
+}
+
+/// Warnings for the spec of a claim, or of a template of one.
+pub(crate) fn spec_warnings(path: &Path, spec: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for list in ["requests", "limits"] {
+        let amount = spec.at("resources").at(list).at("storage");
+        if let Some(text) = resources::fractional(amount) {
+            let path = path.child("resources").child(list).key("storage");
+            warnings.push(format!(
+                "{path}: fractional byte value {text:?} is invalid, must be an integer"
+            ));
+        }
+    }
+    warnings
 }
 
 #[cfg(test)]

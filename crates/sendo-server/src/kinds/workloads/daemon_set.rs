@@ -34,6 +34,11 @@ pub(super) const RULES: Rules = Rules {
         errors
     },
     validate_status_update: |_, new, old| validate_status_update(new, old),
+    warnings_on_create: super::template_warnings,
+    warnings_on_update: |new, old| match template_generation(new) != template_generation(old) {
+        true => super::template_warnings(new),
+        false => Vec::new(),
+    },
     prepare_for_status_update: |cx, new, old| {
         writes::status_with_metadata(cx, new, old);
         set_template_generation(new, template_generation(old));

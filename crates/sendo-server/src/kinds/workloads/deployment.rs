@@ -23,7 +23,8 @@ pub(super) const RULES: Rules = Rules {
         errors
     },
     validate_status_update: |_, new, old| validate_status_update(new, old),
-    warnings_on_create: super::pod_name_warnings,
+    warnings_on_create: super::creation_warnings,
+    warnings_on_update: super::change_warnings,
     prepare_for_status_update: |_, new, old| {
         new.copy_from("spec", old);
         new.object("metadata")

@@ -13,6 +13,8 @@ use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;
 
 use super::check::Errors;
+pub(super) use parts::name_warning;
+
 use super::value::{Read, Write};
 use super::{Cx, Rules, pod, writes};
 
@@ -69,7 +71,32 @@ fn fixed_selector(errors: &mut Errors, new: &Value, old: &Value) {
 /// Warnings for a workload whose name becomes part of its pods' names.
 pub(super) fn pod_name_warnings(workload: &Value) -> Vec<String> {
     let name = workload.at("metadata").text("name");
-    parts::name_warning(name, "Pod names and hostnames")
-        .into_iter()
-        .collect()
+    name_warning(name, "Pod names and hostnames")
+}
+
+/// Warnings for the template of a workload.
+fn template_warnings(workload: &Value) -> Vec<String> {
+    let path = Path::new("spec").child("template");
+    pod::warnings::of_template(&path, workload.at("spec").at("template"))
+}
+
+/// Warnings for a new workload: of its name and of its template.
+fn creation_warnings(workload: &Value) -> Vec<String> {
+    let mut warnings = pod_name_warnings(workload);
+    warnings.extend(template_warnings(workload));
+    warnings
+}
+
+/// Warnings for a changed workload: of its template, if the workload has a new generation.
+fn change_warnings(new: &Value, old: &Value) -> Vec<String> {
+    match is_next_generation(new, old) {
+        true => template_warnings(new),
+        false => Vec::new(),
+    }
+}
+
+/// Whether a change is one that controllers look at.
+pub(super) fn is_next_generation(new: &Value, old: &Value) -> bool {
+    let generation = |object: &Value| object.at("metadata").count("generation");
+    generation(new) != generation(old)
 }

@@ -177,13 +177,14 @@ pub(super) fn collisions(errors: &mut Errors, path: &Path, new: &Value, old: &Va
 }
 
 /// The recommendation for names that become part of pods' host names.
-pub(super) fn name_warning(name: &str, what: &str) -> Option<String> {
+pub(in crate::kinds) fn name_warning(name: &str, what: &str) -> Vec<String> {
     let faults = names::dns1123_label(name);
-    (!faults.is_empty()).then(|| {
-        format!(
-            "metadata.name: this is used in {what}, which can result in surprising behavior; \
-             a DNS label is recommended: [{}]",
-            faults.join(" ")
-        )
-    })
+    if faults.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: this is used in {what}, which can result in surprising behavior; \
+         a DNS label is recommended: [{}]",
+        faults.join(" ")
+    )]
 }

@@ -3,6 +3,7 @@
 use sendo_apimachinery::field::Path;
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
+use serde_json::Value;
 
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Rules, check, pod, writes};
@@ -19,6 +20,11 @@ pub(super) const RULES: Rules = Rules {
             writes::next_generation(new, old);
         }
     },
+    warnings_on_create: warnings,
+    warnings_on_update: |new, old| match super::is_next_generation(new, old) {
+        true => warnings(new),
+        false => Vec::new(),
+    },
     validate: |_, object| {
         let mut errors = check::new_metadata(object, Scope::Namespaced, names::dns1123_subdomain);
         pod::validate::template(&mut errors, &Path::new("template"), object.at("template"));
@@ -31,3 +37,7 @@ pub(super) const RULES: Rules = Rules {
     },
     ..Rules::NEUTRAL
 };
+
+fn warnings(object: &Value) -> Vec<String> {
+    pod::warnings::of_template(&Path::new("template"), object.at("template"))
+}

@@ -32,7 +32,8 @@ pub(super) const RULES: Rules = Rules {
     },
     prepare_for_status_update: writes::status_with_metadata,
     validate_status_update: |_, new, old| validate_status_update(new, old),
-    warnings_on_create: super::pod_name_warnings,
+    warnings_on_create: super::creation_warnings,
+    warnings_on_update: super::change_warnings,
     ..Rules::NEUTRAL
 };
 

@@ -38,7 +38,12 @@ pub(super) const RULES: Rules = Rules {
         parts::available_are_ready(&mut errors, &path, status, "readyReplicas");
         errors
     },
-    warnings_on_create: super::pod_name_warnings,
+    warnings_on_create: super::creation_warnings,
+    warnings_on_update: |new, old| match super::is_next_generation(new, old) {
+        // Of the template that goes: Kubernetes takes the one for the other.
+        true => super::template_warnings(old),
+        false => Vec::new(),
+    },
     selectable_fields: &[NAMESPACE, ("status.replicas", super::replicas_text)],
     unknown_fields: UnknownFields::NotSupported,
     dependents: Dependents::Orphaned,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::parts;
 use crate::kinds::check::{self, Errors};
 use crate::kinds::ordered::Ordered;
+use crate::kinds::storage::claim;
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Cx, Rules, pod, storage, writes};
 
@@ -26,8 +27,19 @@ pub(super) const RULES: Rules = Rules {
     validate_update: |_, new, old| validate_update(new, old),
     prepare_for_status_update: writes::status_with_metadata,
     validate_status_update: |_, new, old| validate_status_update(new, old),
-    warnings_on_create: warnings,
-    warnings_on_update: |new, _| warnings(new),
+    warnings_on_create: |set| {
+        let mut warnings = super::template_warnings(set);
+        warnings.extend(claim_warnings(set, |path| path));
+        warnings.extend(history_warning(set));
+        warnings
+    },
+    warnings_on_update: |new, old| {
+        let mut warnings = super::change_warnings(new, old);
+        // The path is spelled so for changes alone.
+        warnings.extend(claim_warnings(new, |path| path.child("Spec")));
+        warnings.extend(history_warning(new));
+        warnings
+    },
     ..Rules::NEUTRAL
 };
 
@@ -277,14 +289,19 @@ fn validate_status_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-fn warnings(set: &Value) -> Vec<String> {
-    if set.at("spec").count("revisionHistoryLimit") >= 0 {
-        return Vec::new();
-    }
-    vec![
-        "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
-            .to_owned(),
-    ]
+fn history_warning(set: &Value) -> Option<String> {
+    let text = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+    let is_negative = set.at("spec").count("revisionHistoryLimit") < 0;
+    is_negative.then(|| text.to_owned())
+}
+
+fn claim_warnings(set: &Value, spec_path: fn(Path) -> Path) -> Vec<String> {
+    let path = Path::new("spec").child("volumeClaimTemplates");
+    let templates = set.at("spec").items("volumeClaimTemplates").iter();
+    let warnings = templates.enumerate().flat_map(|(i, template)| {
+        claim::spec_warnings(&spec_path(path.index(i)), template.at("spec"))
+    });
+    warnings.collect()
 }
 
 #[cfg(test)]

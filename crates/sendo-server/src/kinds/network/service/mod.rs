@@ -2,6 +2,7 @@
 
 mod addresses;
 mod validate;
+mod warnings;
 
 use serde_json::{Value, json};
 
@@ -18,8 +19,8 @@ pub(super) const RULES: Rules = Rules {
     validate: |_, service| validate::create(service),
     validate_update: |_, new, old| validate::update(new, old),
     validate_status_update: |_, new, old| validate::status_update(new, old),
-    warnings_on_create: warnings,
-    warnings_on_update: |new, _| warnings(new),
+    warnings_on_create: warnings::of,
+    warnings_on_update: |new, _| warnings::of(new),
     prepare_for_status_update: writes::status_with_metadata,
     selectable_fields: &[
         NAMESPACE,
@@ -125,56 +126,6 @@ fn keep_allocated(spec: &mut Value, old: &Value) {
     {
         spec.copy_from("healthCheckNodePort", old);
     }
-}
-
-fn warnings(service: &Value) -> Vec<String> {
-    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-    const MODE: &str = "service.kubernetes.io/topology-mode";
-    let spec = service.at("spec");
-    let headless = addresses::is_headless(spec);
-    let external_ips = !spec.items("externalIPs").is_empty();
-    let is_external_name = spec.text("type") == "ExternalName";
-    let mut warnings = Vec::new();
-    let mut warn = |applies: bool, text: String| {
-        if applies {
-            warnings.push(text);
-        }
-    };
-    let annotated = service.at("metadata").at("annotations").has(HINTS);
-    warn(
-        annotated,
-        format!("annotation {HINTS} is deprecated, please use {MODE} instead"),
-    );
-    let ignored = |field: &str| format!("spec.{field} is ignored for headless services");
-    warn(
-        headless && !spec.text("loadBalancerIP").is_empty(),
-        ignored("loadBalancerIP"),
-    );
-    warn(headless && external_ips, ignored("externalIPs"));
-    warn(
-        headless && spec.text("sessionAffinity") != "None",
-        ignored("SessionAffinity"),
-    );
-    let deprecated =
-        "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
-    warn(
-        external_ips && !headless && !is_external_name,
-        deprecated.to_owned(),
-    );
-    let ignored = "spec.externalIPs is ignored when spec.type is \"ExternalName\"";
-    warn(is_external_name && external_ips, ignored.to_owned());
-    let ignored = "spec.externalName is ignored when spec.type is not \"ExternalName\"";
-    warn(
-        !is_external_name && !spec.text("externalName").is_empty(),
-        ignored.to_owned(),
-    );
-    let deprecated =
-        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
-    warn(
-        spec.text("trafficDistribution") == "PreferClose",
-        deprecated.to_owned(),
-    );
-    warnings
 }
 
 /// A change of type drops what only the old type had, unless the same write also changes it.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{addresses, is_externally_accessible, needs_health_check_port};
 use crate::kinds::check::{self, Errors, PROTOCOLS};
 use crate::kinds::network::endpoints::usable_ip;
+use crate::kinds::network::host_name;
 use crate::kinds::ordered::Ordered;
 use crate::kinds::value::Read;
 
@@ -418,21 +419,6 @@ pub(super) fn status_update(new: &Value, old: &Value) -> Errors {
         host_name(&mut errors, &path.child("hostname"), entry.text("hostname"));
     }
     errors
-}
-
-/// The name of a load balancer, which is no address.
-pub(in crate::kinds::network) fn host_name(errors: &mut Errors, path: &Path, name: &str) {
-    if name.is_empty() {
-        return;
-    }
-    check::faults(errors, path, name, names::dns1123_subdomain(name));
-    if sendo_apimachinery::addresses::parse_ip(name).is_some() {
-        errors.push(Error::invalid(
-            path,
-            name,
-            "must be a DNS name, not an IP address",
-        ));
-    }
 }
 
 #[cfg(test)]

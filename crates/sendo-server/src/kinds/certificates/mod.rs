@@ -1,9 +1,12 @@
 //! CertificateSigningRequests.
 
+mod validate;
+
 use serde_json::{Value, json};
 
 use super::value::{Read, Write};
 use super::{Cx, Rules, UnknownFields, Update};
+use validate::Through;
 
 pub(super) const RULES: Rules = Rules {
     prepare_for_create: |_, request| request.set("status", json!({})),
@@ -18,6 +21,9 @@ pub(super) const RULES: Rules = Rules {
         }
         stamp_conditions(cx, new, old);
     },
+    validate: |_, request| validate::create(request),
+    validate_update: |_, new, old| validate::update(new, old, Through::Main),
+    validate_status_update: |_, new, old| validate::update(new, old, Through::Status),
     subresources: &[("approval", APPROVAL)],
     selectable_fields: &[("spec.signerName", |request| {
         request.at("spec").text("signerName").to_owned()
@@ -35,7 +41,7 @@ const APPROVAL: Update = Update {
         new.copy_from("status", old);
         new.object("status").copy_from("conditions", &conditions);
     },
-    validate: |_, _, _| Vec::new(),
+    validate: |_, new, old| validate::update(new, old, Through::Approval),
 };
 
 /// Conditions that only an approver may set come from `old`, unless their number differs, which validation refuses.

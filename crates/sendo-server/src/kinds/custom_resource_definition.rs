@@ -1,11 +1,11 @@
-//! CustomResourceDefinitions and APIServices: what extends the API.
+//! CustomResourceDefinitions: their own defaults, and what a write of one may set.
 
 use serde_json::{Value, json};
 
 use super::value::{Read, Write};
-use super::{Cx, Rules, writes};
+use super::{Rules, writes};
 
-pub(super) const CUSTOM_RESOURCE_DEFINITION: Rules = Rules {
+pub(super) const RULES: Rules = Rules {
     default: default_definition,
     prepare_for_create: |cx, definition| {
         writes::starts_without_status(cx, definition);
@@ -21,18 +21,6 @@ pub(super) const CUSTOM_RESOURCE_DEFINITION: Rules = Rules {
         remember_storage_version(new);
     },
     prepare_for_status_update: writes::status_with_metadata,
-    ..Rules::NEUTRAL
-};
-
-pub(super) const API_SERVICE: Rules = Rules {
-    default: |service| {
-        if let Some(service) = service.object("spec").existing("service") {
-            service.default_to("port", 443);
-        }
-    },
-    prepare_for_create: create_api_service,
-    prepare_for_update: |_, new, old| new.copy_from("status", old),
-    prepare_for_status_update: writes::status_alone,
     ..Rules::NEUTRAL
 };
 
@@ -77,23 +65,6 @@ fn remember_storage_version(definition: &mut Value) {
     if !stored.iter().any(|name| *name == version) {
         stored.push(version.into());
         definition.object("status").set("storedVersions", stored);
-    }
-}
-
-/// A group that this server serves itself is available at once.
-fn create_api_service(cx: &Cx<'_>, service: &mut Value) {
-    service.set("status", json!({}));
-    if !service.at("spec").has("service") {
-        let condition = json!({
-            "type": "Available",
-            "status": "True",
-            "lastTransitionTime": cx.time(),
-            "reason": "Local",
-            "message": "Local APIServices are always available",
-        });
-        service
-            .object("status")
-            .set("conditions", json!([condition]));
     }
 }
 

@@ -1,5 +1,10 @@
 //! Webhooks and policies that judge requests.
 
+mod bindings;
+mod matching;
+mod policies;
+mod webhooks;
+
 use serde_json::{Value, json};
 
 use super::value::{Read, Write};
@@ -24,6 +29,8 @@ pub(super) const VALIDATING_WEBHOOKS: Rules = Rules {
     },
     prepare_for_create: |_, object| writes::first_generation(object),
     prepare_for_update: webhooks_move_generation,
+    validate: |_, object| webhooks::validate(object),
+    validate_update: |_, new, old| webhooks::validate_update(new, old),
     ..BASE
 };
 
@@ -42,6 +49,9 @@ pub(super) const VALIDATING_POLICY: Rules = Rules {
     prepare_for_create: writes::starts_without_status,
     prepare_for_update: writes::spec_moves_generation,
     prepare_for_status_update: writes::status_alone,
+    validate: |_, policy| policies::validating(policy, &Value::Null),
+    validate_update: |_, new, old| policies::validating(new, old),
+    validate_status_update: |_, new, _| policies::status(new.at("status")),
     ..BASE
 };
 
@@ -49,10 +59,24 @@ pub(super) const MUTATING_POLICY: Rules = Rules {
     default: default_policy,
     prepare_for_create: |_, object| writes::first_generation(object),
     prepare_for_update: spec_moves_generation,
+    validate: |_, policy| policies::mutating(policy, &Value::Null),
+    validate_update: |_, new, old| policies::mutating(new, old),
     ..BASE
 };
 
-pub(super) const POLICY_BINDING: Rules = Rules {
+pub(super) const VALIDATING_BINDING: Rules = Rules {
+    validate: |_, binding| bindings::validating(binding),
+    validate_update: |_, new, _| bindings::validating(new),
+    ..BINDING
+};
+
+pub(super) const MUTATING_BINDING: Rules = Rules {
+    validate: |_, binding| bindings::mutating(binding),
+    validate_update: |_, new, _| bindings::mutating(new),
+    ..BINDING
+};
+
+const BINDING: Rules = Rules {
     default: |object| {
         if let Some(resources) = object.object("spec").existing("matchResources") {
             default_match_resources(resources);

@@ -1,0 +1,369 @@
+//! Policies written as expressions: all of them but the expressions, which are judged where they are compiled.
+
+use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::meta::Scope;
+use sendo_apimachinery::names;
+use serde_json::Value;
+
+use super::matching::{self, FAILURE_POLICIES, REINVOCATION_POLICIES};
+use crate::kinds::check::{self, Errors};
+use crate::kinds::value::Read;
+
+const MAX_ANNOTATIONS: usize = 20;
+const MAX_ANNOTATION_EXPRESSION: usize = 5 * 1024;
+
+/// Words of the expression language that name nothing.
+const RESERVED: [&str; 21] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+
+/// A ValidatingAdmissionPolicy; `old` is null for a new one.
+pub(super) fn validating(policy: &Value, old: &Value) -> Errors {
+    let mut errors = check::new_plain_metadata(policy, Scope::Cluster, names::dns1123_subdomain);
+    let (spec, path) = (policy.at("spec"), Path::new("spec"));
+    start(&mut errors, spec, false);
+    conditions(&mut errors, spec, old.at("spec"));
+    variables(&mut errors, spec);
+    let annotations_path = path.child("auditAnnotations");
+    let annotations = spec.items("auditAnnotations");
+    if spec.items("validations").is_empty() && annotations.is_empty() {
+        let why = "validations or auditAnnotations must contain at least one item";
+        errors.push(Error::required(&path.child("validations"), why));
+        errors.push(Error::required(&annotations_path, why));
+        return errors;
+    }
+    for (i, validation) in spec.items("validations").iter().enumerate() {
+        let path = path.child("validations").index(i);
+        self::validation(&mut errors, &path, validation);
+    }
+    if annotations.len() > MAX_ANNOTATIONS {
+        let fault = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
+        let shown = spec.at("auditAnnotations").clone();
+        errors.push(Error::invalid(&annotations_path, shown, fault));
+    }
+    let name = policy.at("metadata").text("name");
+    let mut seen: Vec<&str> = Vec::new();
+    for (i, annotation) in annotations.iter().enumerate() {
+        let path = annotations_path.index(i);
+        audit_annotation(&mut errors, &path, annotation, name);
+        let key = annotation.text("key");
+        if seen.contains(&key) {
+            errors.push(Error::duplicate(&path.child("key"), key));
+        }
+        seen.push(key);
+    }
+    errors
+}
+
+/// A MutatingAdmissionPolicy; `old` is null for a new one.
+pub(super) fn mutating(policy: &Value, old: &Value) -> Errors {
+    let mut errors = check::new_plain_metadata(policy, Scope::Cluster, names::dns1123_subdomain);
+    let (spec, path) = (policy.at("spec"), Path::new("spec"));
+    start(&mut errors, spec, true);
+    conditions(&mut errors, spec, old.at("spec"));
+    variables(&mut errors, spec);
+    if spec.items("mutations").is_empty() {
+        let why = "mutations must contain at least one item";
+        errors.push(Error::required(&path.child("mutations"), why));
+    }
+    for (i, mutation) in spec.items("mutations").iter().enumerate() {
+        self::mutation(&mut errors, &path.child("mutations").index(i), mutation);
+    }
+    check::required_one_of(
+        &mut errors,
+        &path.child("reinvocationPolicy"),
+        spec.text("reinvocationPolicy"),
+        &REINVOCATION_POLICIES,
+    );
+    errors
+}
+
+/// What both kinds begin with: failure, parameters, and what is matched.
+fn start(errors: &mut Errors, spec: &Value, is_mutating: bool) {
+    let path = Path::new("spec");
+    let failure_path = path.child("failurePolicy");
+    match spec.at("failurePolicy").as_str() {
+        None => errors.push(Error::required(&failure_path, "")),
+        Some(policy) => check::one_of(errors, &failure_path, policy, &FAILURE_POLICIES),
+    }
+    if spec.has("paramKind") {
+        param_kind(errors, &path.child("paramKind"), spec.at("paramKind"));
+    }
+    let (constraints, path) = (spec.at("matchConstraints"), path.child("matchConstraints"));
+    if constraints.is_null() {
+        errors.push(Error::required(&path, ""));
+        return;
+    }
+    matching::match_resources(errors, &path, constraints);
+    if constraints.items("resourceRules").is_empty() {
+        errors.push(Error::required(&path.child("resourceRules"), ""));
+    }
+    if is_mutating {
+        matching::mutable_operations(errors, &path, constraints);
+    }
+}
+
+fn param_kind(errors: &mut Errors, path: &Path, kind: &Value) {
+    let (text, version_path) = (kind.text("apiVersion"), path.child("apiVersion"));
+    let mut parts = text.split('/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(""), None, _) | (None, ..) => errors.push(Error::required(&version_path, "")),
+        (Some(version), None, _) => group_version(errors, &version_path, text, "", version),
+        (Some(group), Some(version), None) => {
+            group_version(errors, &version_path, text, group, version);
+        }
+        (Some(_), Some(_), Some(_)) => {
+            let fault = format!("unexpected GroupVersion string: {text}");
+            errors.push(Error::invalid(&version_path, text, fault));
+        }
+    }
+    let (name, kind_path) = (kind.text("kind"), path.child("kind"));
+    let faults = names::dns1035_label(&name.to_lowercase());
+    if name.is_empty() {
+        errors.push(Error::required(&kind_path, ""));
+    } else if !faults.is_empty() {
+        let faults = faults.join(",");
+        let fault = format!("may have mixed case, but should otherwise match: {faults}");
+        errors.push(Error::invalid(&kind_path, name, fault));
+    }
+}
+
+fn group_version(errors: &mut Errors, path: &Path, text: &str, group: &str, version: &str) {
+    let mut judge = |part: &str, faults: Vec<String>| {
+        if !faults.is_empty() {
+            errors.push(Error::invalid(path, part, faults.join(",")));
+        }
+    };
+    if !group.is_empty() {
+        judge(group, names::dns1123_subdomain(group));
+    }
+    if version.is_empty() {
+        judge(text, vec!["version must be specified".to_owned()]);
+    } else {
+        judge(version, names::dns1035_label(version));
+    }
+}
+
+/// Conditions that are as they were, on parameters that are, are not judged again.
+fn conditions(errors: &mut Errors, spec: &Value, old: &Value) {
+    let is_same = |key: &str| spec.at(key) == old.at(key);
+    if old.is_object() && is_same("paramKind") && is_same("matchConditions") {
+        return;
+    }
+    let path = Path::new("spec").child("matchConditions");
+    matching::conditions(errors, &path, spec.items("matchConditions"));
+}
+
+fn variables(errors: &mut Errors, spec: &Value) {
+    for (i, variable) in spec.items("variables").iter().enumerate() {
+        let path = Path::new("spec").child("variables").index(i);
+        let (name, name_path) = (variable.text("name"), path.child("name"));
+        if name.trim().is_empty() {
+            errors.push(Error::required(&name_path, "name is not specified"));
+        } else if !is_identifier(name) {
+            let fault = "must be a valid CEL identifier";
+            errors.push(Error::invalid(&name_path, name, fault));
+        }
+        expression(errors, &path, variable, "expression is not specified");
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(letter)
+        && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+        && !RESERVED.contains(&name)
+}
+
+fn expression(errors: &mut Errors, path: &Path, holder: &Value, why: &str) {
+    if holder.text("expression").trim().is_empty() {
+        errors.push(Error::required(&path.child("expression"), why));
+    }
+}
+
+fn validation(errors: &mut Errors, path: &Path, validation: &Value) {
+    expression(errors, path, validation, "expression is not specified");
+    let is_blank = |text: &str| !text.is_empty() && text.trim().is_empty();
+    let blank = "must be non-empty if specified";
+    let text = validation.text("messageExpression");
+    if is_blank(text) {
+        errors.push(Error::invalid(
+            &path.child("messageExpression"),
+            text,
+            blank,
+        ));
+    }
+    let (message, message_path) = (validation.text("message"), path.child("message"));
+    if is_blank(message) {
+        errors.push(Error::invalid(&message_path, message, blank));
+    } else if message.trim().contains(['\n', '\r']) {
+        let fault = "must not contain line breaks";
+        errors.push(Error::invalid(&message_path, message, fault));
+    }
+    check::optional_one_of(
+        errors,
+        &path.child("reason"),
+        validation.at("reason"),
+        &["Forbidden", "Invalid", "RequestEntityTooLarge"],
+    );
+}
+
+fn audit_annotation(errors: &mut Errors, path: &Path, annotation: &Value, policy: &str) {
+    let (key, key_path) = (annotation.text("key"), path.child("key"));
+    if policy.is_empty() {
+        let fault = "requires metadata.name be non-empty";
+        errors.push(Error::invalid(&key_path, key, fault));
+    } else {
+        check::label_name(errors, &key_path, &format!("{policy}/{key}"));
+    }
+    let length = annotation.text("valueExpression").trim().len();
+    let path = path.child("valueExpression");
+    if length == 0 {
+        let why = "valueExpression is not specified";
+        errors.push(Error::required(&path, why));
+    } else if length > MAX_ANNOTATION_EXPRESSION {
+        let why = format!("must not exceed {MAX_ANNOTATION_EXPRESSION} bytes in length");
+        errors.push(Error::required(&path, why));
+    }
+}
+
+fn mutation(errors: &mut Errors, path: &Path, mutation: &Value) {
+    let kinds = [
+        ("ApplyConfiguration", "applyConfiguration"),
+        ("JSONPatch", "jsonPatch"),
+    ];
+    let patch_type = mutation.text("patchType");
+    let type_path = path.child("patchType");
+    let Some((_, used)) = kinds.into_iter().find(|(kind, _)| *kind == patch_type) else {
+        let types = kinds.map(|(kind, _)| kind);
+        check::required_one_of(errors, &type_path, patch_type, &types);
+        return;
+    };
+    if mutation.has(used) {
+        expression(errors, &path.child(used), mutation.at(used), "");
+    } else {
+        let why = format!("must be specified when patchType is {patch_type}");
+        errors.push(Error::required(&path.child(used), why));
+    }
+    for (_, other) in kinds {
+        if other != used && mutation.has(other) {
+            let fault = format!("must not be specified when patchType is {patch_type}");
+            let shown = format!("{{{other}}}");
+            errors.push(Error::invalid(&path.child(other), shown, fault));
+        }
+    }
+}
+
+/// The status of a ValidatingAdmissionPolicy.
+pub(super) fn status(status: &Value) -> Errors {
+    let mut errors = Vec::new();
+    let path = Path::new("status");
+    let warnings = status.at("typeChecking").items("expressionWarnings");
+    let warnings_path = path.child("typeChecking").child("expressionWarnings");
+    for (i, warning) in warnings.iter().enumerate() {
+        let path = warnings_path.index(i);
+        check::required(&mut errors, &path.child("warning"), warning.text("warning"));
+        let field = warning.text("fieldRef").trim();
+        check::required(&mut errors, &path.child("fieldRef"), field);
+    }
+    let conditions = status.items("conditions");
+    check::conditions(&mut errors, &path.child("conditions"), conditions);
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec() -> Value {
+        let rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
+        json!({
+            "failurePolicy": "Fail",
+            "matchConstraints": {"matchPolicy": "Exact", "namespaceSelector": {}, "objectSelector": {},
+                                 "resourceRules": [rule]},
+        })
+    }
+
+    fn texts(errors: &Errors) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    fn policy(spec: Value) -> Value {
+        json!({"metadata": {"name": "p"}, "spec": spec})
+    }
+
+    #[test]
+    fn a_policy_has_something_to_say() {
+        let why = "Required value: validations or auditAnnotations must contain at least one item";
+        assert_eq!(
+            texts(&validating(&policy(spec()), &Value::Null)),
+            [
+                format!("spec.validations: {why}"),
+                format!("spec.auditAnnotations: {why}"),
+            ]
+        );
+        let mut good = spec();
+        good["validations"] = json!([{"expression": "true"}]);
+        assert_eq!(validating(&policy(good), &Value::Null), []);
+    }
+
+    #[test]
+    fn a_mutation_is_of_its_type() {
+        let mut spec = spec();
+        spec["reinvocationPolicy"] = "Never".into();
+        spec["mutations"] =
+            json!([{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}]);
+        assert_eq!(
+            texts(&mutating(&policy(spec), &Value::Null)),
+            [
+                "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+                "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when patchType is JSONPatch",
+            ]
+        );
+    }
+
+    #[test]
+    fn parameters_are_of_a_kind() {
+        let cases = [
+            (json!({"apiVersion": "v1", "kind": "ConfigMap"}), vec![]),
+            (
+                json!({"apiVersion": "a/b/c"}),
+                vec![
+                    "k.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+                    "k.kind: Required value",
+                ],
+            ),
+            (
+                json!({"apiVersion": "a/", "kind": "X"}),
+                vec!["k.apiVersion: Invalid value: \"a/\": version must be specified"],
+            ),
+        ];
+        for (kind, expected) in cases {
+            let mut errors = Vec::new();
+            param_kind(&mut errors, &Path::new("k"), &kind);
+            assert_eq!(texts(&errors), expected);
+        }
+    }
+}
