@@ -27,10 +27,11 @@ use report::Report;
 use session::Session;
 
 /// In the order in which they are run, each on its own.
-const CHAPTERS: [(&str, &str); 11] = [
+const CHAPTERS: [(&str, &str); 12] = [
     ("cluster", include_str!("e2e/chapters/cluster.md")),
     ("namespaces", include_str!("e2e/chapters/namespaces.md")),
     ("replicasets", include_str!("e2e/chapters/replicasets.md")),
+    ("nodes", include_str!("e2e/chapters/nodes.md")),
     ("formats", include_str!("e2e/chapters/formats.md")),
     ("watch", include_str!("e2e/chapters/watch.md")),
     ("making", include_str!("e2e/chapters/making.md")),
