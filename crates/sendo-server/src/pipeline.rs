@@ -124,19 +124,35 @@ async fn act(call: &Call<'_>, action: Action) -> Result<Answer, Status> {
 }
 
 /// Brings what is served in line with what a write left.
+///
+/// That is a task of the server: it goes on if the client has left meanwhile.
 async fn settle(call: &Call<'_>) -> Result<(), Status> {
     if call.request.method == Method::GET {
         return Ok(());
     }
-    if call.resource.is_definition() {
-        return lifecycle::sync(call.server).await;
-    }
-    match &call.resource.custom {
-        Some(custom) if custom.terminating => {
-            lifecycle::object_gone(call.server, &custom.definition).await
-        }
-        _ => Ok(()),
-    }
+    let server = Arc::clone(call.server);
+    let tasks = call.server.world.tasks();
+    let settled = if call.resource.is_definition() {
+        tasks.spawn("definitions", async move { lifecycle::sync(&server).await })
+    } else if let Some(custom) = call
+        .resource
+        .custom
+        .as_ref()
+        .filter(|custom| custom.terminating)
+    {
+        let definition = custom.definition.clone();
+        tasks.spawn("definitions", async move {
+            lifecycle::object_gone(&server, &definition).await
+        })
+    } else {
+        return Ok(());
+    };
+    let panicked = || {
+        Err(Status::internal_error(
+            "the definitions of custom resources could not be read",
+        ))
+    };
+    settled.output().await.unwrap_or_else(panicked)
 }
 
 /// Media types that answers come in, as refusals list them.

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::schema::show_as_go;
 use sendo_apimachinery::{GroupKind, GroupVersionKind, Meta, Status};
 use serde_json::{Map, Value, json};
 
@@ -38,6 +39,10 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
         }
     };
     review["status"] = status;
+    let types = &call.resource.types;
+    if let Some(schema) = call.server.types.kind(&types.api_version, &types.kind) {
+        show_as_go(schema, &mut review);
+    }
     Ok(Answer::Json(StatusCode::CREATED, answer::to_bytes(&review)))
 }
 

@@ -77,19 +77,20 @@ pub enum StartError {
     /// The definitions of custom resources in the store could not be read.
     #[error("cannot read the definitions of custom resources: {0}")]
     Definitions(Status),
-    /// A namespace every cluster has could not be made.
-    #[error("cannot create the namespace {namespace}: {status}")]
-    Namespace {
-        /// Its name.
-        namespace: &'static str,
+    /// An object that every cluster has could not be made.
+    #[error("cannot create {object}: {message}")]
+    Bootstrap {
+        /// Where it belongs.
+        object: String,
         /// What the server answered itself.
-        status: Status,
+        message: String,
     },
 }
 
 impl ApiServer {
-    /// Starts a server: reads what the store holds and creates the namespaces
-    /// `default`, `kube-system`, `kube-public` and `kube-node-lease` if they are absent.
+    /// Starts a server: reads what the store holds and creates what every cluster
+    /// has, if it is absent: the namespaces `default`, `kube-system`, `kube-public`
+    /// and `kube-node-lease`, and the two priority classes of the system.
     ///
     /// # Errors
     /// If the store fails.
@@ -107,7 +108,7 @@ impl ApiServer {
         lifecycle::sync(&server)
             .await
             .map_err(StartError::Definitions)?;
-        bootstrap::namespaces(&server).await?;
+        bootstrap::bootstrap(&server).await?;
         Ok(ApiServer { server })
     }
 

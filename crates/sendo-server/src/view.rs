@@ -52,7 +52,7 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Resu
                 Reason::NotAcceptable,
                 format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-                    call.resource.facts.kind
+                    go_type(call.resource, &call.resource.facts.kind)
                 ),
             ));
         }
@@ -154,7 +154,7 @@ pub(crate) fn list(call: &Call<'_>, list: &List) -> Result<Answer, Status> {
                 Reason::NotAcceptable,
                 format!(
                     "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                    resource.list_kind
+                    go_type(resource, &resource.list_kind)
                 ),
             ));
         }
@@ -164,6 +164,23 @@ pub(crate) fn list(call: &Call<'_>, list: &List) -> Result<Answer, Status> {
         }
     }
     Ok(Answer::Json(StatusCode::OK, out.into()))
+}
+
+/// What Kubernetes calls a kind's type in its own language, as some refusals do.
+fn go_type(resource: &Resource, kind: &str) -> String {
+    if resource.custom.is_some() {
+        let list = if kind == resource.list_kind {
+            "List"
+        } else {
+            ""
+        };
+        return format!("*unstructured.Unstructured{list}");
+    }
+    let package = match resource.facts.group.split('.').next() {
+        None | Some("") => "core",
+        Some(package) => package,
+    };
+    format!("*{package}.{kind}")
 }
 
 fn separate(out: &mut Vec<u8>, at: usize) {

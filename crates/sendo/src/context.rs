@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use sendo_world::{Clock, Random, Stop, Timestamp, World};
 
 use crate::cache::Listing;
-use crate::client::Client;
+use crate::client::{Client, Live};
 use crate::discovery::{self, ServedKind};
 use crate::error::Result;
 use crate::events::{EventType, Recorder};
@@ -90,6 +90,11 @@ impl Context {
     /// The client: every write, and reads of the API server itself.
     pub fn client(&self) -> &Client {
         &self.shared.client
+    }
+
+    /// Reads of the API server itself, past the cache.
+    pub fn live(&self) -> Live {
+        self.client().live()
     }
 
     /// Records an event about the object being reconciled. Never blocks and never fails.

@@ -1,177 +1,265 @@
-//! Differences between two objects, as text.
+//! Differences between two texts, as unified diffs show them.
+//!
+//! Refusals of a change to a fixed spec end in one, so that whoever sent the
+//! change sees which of its fields was meant. Lines are matched by the longest
+//! run of equal ones, then by those before and after it, and so on.
 
-use serde::Serialize;
-use serde_json::Value;
-use serde_json::ser::{PrettyFormatter, Serializer};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How many equal lines are shown around a difference.
 const CONTEXT: usize = 3;
+/// From this many lines on, those that are all over the text do not start a match.
+const LONG: usize = 200;
 
-/// A unified diff of two values, written as JSON with one space of indentation.
-///
-/// Refusals of a change to a fixed spec end in it, so that whoever sent the
-/// change sees which of its fields was meant.
-pub(super) fn unified(old: &Value, new: &Value) -> String {
-    let (old, new) = (lines(old), lines(new));
-    let edits = edits(&old, &new);
-    hunks(&edits)
+/// A unified diff of two lists of lines.
+pub(super) fn unified(old: &[String], new: &[String]) -> String {
+    let steps = steps(&matches(old, new), old.len(), new.len());
+    let hunks = hunks(&steps);
+    hunks
         .into_iter()
-        .map(|hunk| hunk_text(&edits[hunk]))
+        .map(|hunk| hunk_text(&hunk, old, new))
         .collect()
 }
 
-fn lines(value: &Value) -> Vec<String> {
-    let mut text = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b" "));
-    value
-        .serialize(&mut serializer)
-        .expect("a JSON value is written to memory");
-    String::from_utf8_lossy(&text)
-        .lines()
-        .map(str::to_owned)
-        .collect()
-}
-
-/// A line of the old text, of the new one, or of both, with its place in each.
-struct Edit<'a> {
-    mark: char,
-    line: &'a str,
+/// A run of equal lines.
+#[derive(Clone, Copy)]
+struct Match {
     old: usize,
     new: usize,
+    length: usize,
 }
 
-/// The shortest way from one list of lines to another, by longest common subsequence.
-///
-/// Equal lines at both ends are taken off first: what remains is a few lines.
-fn edits<'a>(old: &'a [String], new: &'a [String]) -> Vec<Edit<'a>> {
-    let start = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let rest = (old.len() - start).min(new.len() - start);
-    let end = old
-        .iter()
-        .rev()
-        .zip(new.iter().rev())
-        .take(rest)
-        .take_while(|(a, b)| a == b)
-        .count();
-    let (a, b) = (&old[start..old.len() - end], &new[start..new.len() - end]);
-    let mut common = vec![vec![0_usize; b.len() + 1]; a.len() + 1];
-    for i in (0..a.len()).rev() {
-        for j in (0..b.len()).rev() {
-            common[i][j] = match a[i] == b[j] {
-                true => common[i + 1][j + 1] + 1,
-                false => common[i + 1][j].max(common[i][j + 1]),
-            };
-        }
-    }
-    let mut edits: Vec<Edit<'_>> = (0..start)
-        .map(|i| Edit {
-            mark: ' ',
-            line: &old[i],
-            old: i,
-            new: i,
-        })
-        .collect();
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() || j < b.len() {
-        let (old, new) = (start + i, start + j);
-        if i < a.len() && j < b.len() && a[i] == b[j] {
-            edits.push(Edit {
-                mark: ' ',
-                line: &a[i],
-                old,
-                new,
-            });
-            (i, j) = (i + 1, j + 1);
-        } else if i < a.len() && (j == b.len() || common[i + 1][j] >= common[i][j + 1]) {
-            edits.push(Edit {
-                mark: '-',
-                line: &a[i],
-                old,
-                new,
-            });
-            i += 1;
-        } else {
-            edits.push(Edit {
-                mark: '+',
-                line: &b[j],
-                old,
-                new,
-            });
-            j += 1;
-        }
-    }
-    let tail = (0..end).map(|k| (old.len() - end + k, new.len() - end + k));
-    edits.extend(tail.map(|(i, j)| Edit {
-        mark: ' ',
-        line: &old[i],
-        old: i,
-        new: j,
-    }));
-    edits
+/// What becomes of a range of lines: the two are equal, or one takes the other's place.
+#[derive(Clone)]
+struct Step {
+    is_equal: bool,
+    old: Range<usize>,
+    new: Range<usize>,
 }
 
-/// The ranges of edits to show: each change with its context, joined where contexts meet.
-fn hunks(edits: &[Edit<'_>]) -> Vec<std::ops::Range<usize>> {
-    let mut hunks: Vec<std::ops::Range<usize>> = Vec::new();
-    for (i, _) in edits
-        .iter()
-        .enumerate()
-        .filter(|(_, edit)| edit.mark != ' ')
+/// All runs of equal lines, in order.
+fn matches(old: &[String], new: &[String]) -> Vec<Match> {
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, line) in new.iter().enumerate() {
+        places.entry(line).or_default().push(i);
+    }
+    if new.len() >= LONG {
+        let limit = new.len() / 100 + 1;
+        places.retain(|_, places| places.len() <= limit);
+    }
+    let mut found = Vec::new();
+    let mut left = vec![(0..old.len(), 0..new.len())];
+    while let Some((a, b)) = left.pop() {
+        let best = longest(old, new, &places, &a, &b);
+        if best.length == 0 {
+            continue;
+        }
+        left.push((a.start..best.old, b.start..best.new));
+        left.push((best.old + best.length..a.end, best.new + best.length..b.end));
+        found.push(best);
+    }
+    found.sort_by_key(|found| (found.old, found.new));
+    found
+}
+
+/// The longest run of equal lines within two ranges, the first of several.
+fn longest(
+    old: &[String],
+    new: &[String],
+    places: &BTreeMap<&str, Vec<usize>>,
+    a: &Range<usize>,
+    b: &Range<usize>,
+) -> Match {
+    let mut best = Match {
+        old: a.start,
+        new: b.start,
+        length: 0,
+    };
+    // How long a run ends at each line of the new text, for the old line before.
+    let mut runs: BTreeMap<usize, usize> = BTreeMap::new();
+    for i in a.clone() {
+        let mut next = BTreeMap::new();
+        let same = places.get(old[i].as_str()).into_iter().flatten();
+        for &j in same.filter(|j| b.contains(j)) {
+            let before = j.checked_sub(1).and_then(|j| runs.get(&j));
+            let length = before.copied().unwrap_or_default() + 1;
+            next.insert(j, length);
+            if length > best.length {
+                best = Match {
+                    old: i + 1 - length,
+                    new: j + 1 - length,
+                    length,
+                };
+            }
+        }
+        runs = next;
+    }
+    while best.old > a.start && best.new > b.start && old[best.old - 1] == new[best.new - 1] {
+        best.old -= 1;
+        best.new -= 1;
+        best.length += 1;
+    }
+    while best.old + best.length < a.end
+        && best.new + best.length < b.end
+        && old[best.old + best.length] == new[best.new + best.length]
     {
-        let range = i.saturating_sub(CONTEXT)..(i + CONTEXT + 1).min(edits.len());
-        match hunks.last_mut() {
-            Some(last) if range.start <= last.end => last.end = range.end,
-            _ => hunks.push(range),
+        best.length += 1;
+    }
+    best
+}
+
+/// The way from the old text to the new one.
+fn steps(matches: &[Match], old_length: usize, new_length: usize) -> Vec<Step> {
+    let end = Match {
+        old: old_length,
+        new: new_length,
+        length: 0,
+    };
+    let (mut i, mut j) = (0, 0);
+    let mut steps: Vec<Step> = Vec::new();
+    for found in matches.iter().chain([&end]) {
+        if i < found.old || j < found.new {
+            steps.push(Step {
+                is_equal: false,
+                old: i..found.old,
+                new: j..found.new,
+            });
+        }
+        (i, j) = (found.old + found.length, found.new + found.length);
+        if found.length == 0 {
+            continue;
+        }
+        match steps.last_mut() {
+            Some(last) if last.is_equal => (last.old.end, last.new.end) = (i, j),
+            _ => steps.push(Step {
+                is_equal: true,
+                old: found.old..i,
+                new: found.new..j,
+            }),
         }
     }
+    steps
+}
+
+/// The changes with what stands around them, those near each other together.
+fn hunks(steps: &[Step]) -> Vec<Vec<Step>> {
+    let mut hunks = Vec::new();
+    let mut hunk: Vec<Step> = Vec::new();
+    for (i, step) in steps.iter().enumerate() {
+        if !step.is_equal {
+            hunk.push(step.clone());
+            continue;
+        }
+        let (is_first, is_last) = (i == 0, i + 1 == steps.len());
+        let keep_start = if is_first { 0 } else { CONTEXT };
+        let keep_end = if is_last { 0 } else { CONTEXT };
+        if step.old.len() <= keep_start + keep_end {
+            hunk.push(step.clone());
+            continue;
+        }
+        let part = |from: usize, to: usize| Step {
+            is_equal: true,
+            old: step.old.start + from..step.old.start + to,
+            new: step.new.start + from..step.new.start + to,
+        };
+        if !is_first {
+            hunk.push(part(0, keep_start));
+            hunks.push(std::mem::take(&mut hunk));
+        }
+        if !is_last {
+            hunk.push(part(step.old.len() - keep_end, step.old.len()));
+        }
+    }
+    hunks.push(hunk);
+    hunks.retain(|hunk| hunk.iter().any(|step| !step.is_equal));
     hunks
 }
 
-fn hunk_text(edits: &[Edit<'_>]) -> String {
-    let count = |mark: char| edits.iter().filter(|edit| edit.mark != mark).count();
-    let first = &edits[0];
-    let header = format!(
-        "@@ -{},{} +{},{} @@\n",
-        first.old + 1,
-        count('+'),
-        first.new + 1,
-        count('-')
+fn hunk_text(hunk: &[Step], old: &[String], new: &[String]) -> String {
+    let (first, last) = (&hunk[0], &hunk[hunk.len() - 1]);
+    let mut text = format!(
+        "@@ -{} +{} @@\n",
+        range_text(first.old.start..last.old.end),
+        range_text(first.new.start..last.new.end)
     );
-    let lines = edits
-        .iter()
-        .map(|edit| format!("{}{}\n", edit.mark, edit.line));
-    header + &lines.collect::<String>()
+    let mut add = |mark: char, lines: &[String]| {
+        for line in lines {
+            text.push(mark);
+            text.push_str(line);
+            text.push('\n');
+        }
+    };
+    for step in hunk {
+        if step.is_equal {
+            add(' ', &old[step.old.clone()]);
+        } else {
+            add('-', &old[step.old.clone()]);
+            add('+', &new[step.new.clone()]);
+        }
+    }
+    text
+}
+
+fn range_text(range: Range<usize>) -> String {
+    match range.len() {
+        0 => format!("{},0", range.start),
+        1 => format!("{}", range.start + 1),
+        length => format!("{},{length}", range.start + 1),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
+    fn lines(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
     #[test]
-    fn a_changed_member_is_shown_with_its_neighbours() {
-        let old = json!({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "g": 7, "h": 8});
-        let mut new = old.clone();
-        new["e"] = 50.into();
+    fn a_changed_line_is_shown_with_its_neighbours() {
+        let old = lines("a b c d e f g h");
+        let new = lines("a b c d x f g h");
         assert_eq!(
             unified(&old, &new),
-            "@@ -3,7 +3,7 @@\n  \"b\": 2,\n  \"c\": 3,\n  \"d\": 4,\n- \"e\": 5,\n+ \"e\": 50,\n  \"f\": 6,\n  \"g\": 7,\n  \"h\": 8\n"
+            "@@ -2,7 +2,7 @@\n b\n c\n d\n-e\n+x\n f\n g\n h\n"
         );
     }
 
     #[test]
     fn distant_changes_are_shown_apart() {
-        let old = json!((0..20).collect::<Vec<i32>>());
+        let old: Vec<String> = (0..20).map(|i| i.to_string()).collect();
         let mut new = old.clone();
-        new[0] = 100.into();
-        new[19] = 100.into();
+        new[0] = "x".to_owned();
+        new[19] = "y".to_owned();
         let text = unified(&old, &new);
         assert_eq!(text.matches("@@ -").count(), 2, "{text}");
+        assert!(text.starts_with("@@ -1,4 +1,4 @@\n-0\n+x\n 1\n"), "{text}");
+        assert!(text.ends_with(" 18\n-19\n+y\n"), "{text}");
     }
 
     #[test]
-    fn equal_objects_have_no_difference() {
-        assert_eq!(unified(&json!({"a": 1}), &json!({"a": 1})), "");
+    fn of_several_runs_the_longest_is_kept() {
+        let old = lines("1 a 2 b c 3");
+        let new = lines("b c a");
+        assert_eq!(
+            unified(&old, &new),
+            "@@ -1,6 +1,3 @@\n-1\n-a\n-2\n b\n c\n-3\n+a\n"
+        );
+    }
+
+    #[test]
+    fn added_lines_stand_behind_those_before() {
+        assert_eq!(
+            unified(&lines("a"), &lines("a b")),
+            "@@ -1 +1,2 @@\n a\n+b\n"
+        );
+        assert_eq!(unified(&[], &lines("a")), "@@ -0,0 +1 @@\n+a\n");
+    }
+
+    #[test]
+    fn equal_texts_have_no_difference() {
+        assert_eq!(unified(&lines("a b"), &lines("a b")), "");
     }
 }

@@ -36,6 +36,7 @@ mod devices;
 mod diff;
 mod event;
 mod flow_control;
+mod internal;
 mod lease;
 mod limits;
 mod namespace;

@@ -16,6 +16,7 @@ use super::{Rules, UnknownFields, resources};
 pub(super) const RULES: Rules = Rules {
     default,
     prepare_for_create: |_, node| {
+        taint_as_not_ready(node.object("spec"));
         node.object("spec").remove("configSource");
         node.object("status").remove("config");
     },
@@ -46,6 +47,21 @@ pub(super) const RULES: Rules = Rules {
     unknown_fields: UnknownFields::NotSupported,
     ..Rules::NEUTRAL
 };
+
+/// No pod is sent to a new node before it has said that it is ready.
+fn taint_as_not_ready(spec: &mut Value) {
+    let taint = json!({"effect": "NoSchedule", "key": "node.kubernetes.io/not-ready"});
+    let mut taints = spec.items("taints").to_vec();
+    let same = |other: &Value| {
+        ["key", "effect"]
+            .iter()
+            .all(|key| other.at(key) == taint.at(key))
+    };
+    if !taints.iter().any(same) {
+        taints.push(taint);
+        spec.set("taints", taints);
+    }
+}
 
 fn default(node: &mut Value) {
     one_spelling_of_pod_range(node.object("spec"));
@@ -257,6 +273,18 @@ pub(super) fn requirement_warnings(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_node_is_tainted_once() {
+        let mut spec = json!({});
+        for _ in 0..2 {
+            taint_as_not_ready(&mut spec);
+            assert_eq!(
+                spec,
+                json!({"taints": [{"effect": "NoSchedule", "key": "node.kubernetes.io/not-ready"}]})
+            );
+        }
+    }
 
     #[test]
     fn the_single_pod_range_counts() {

@@ -1,8 +1,8 @@
 //! Keeps as many pods of a ReplicaSet as its spec asks for.
 //!
-//! The rooms: [`claim`] finds the pods that are this set's, adopting and
-//! releasing as labels change; [`scale`] creates and deletes; [`rank`] decides
-//! who goes first; [`status`] writes down what came of it.
+//! The rooms: `claim` finds the pods that are this set's, adopting and
+//! releasing as labels change; `scale` creates and deletes; `rank` decides
+//! who goes first; `status` writes down what came of it.
 //!
 //! There are no "expectations" here: reads never go behind this program's own
 //! writes, so a sync right after a create counts the new pods.

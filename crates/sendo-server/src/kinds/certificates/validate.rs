@@ -10,7 +10,7 @@ use sendo_apimachinery::names;
 use serde_json::Value;
 
 use crate::kinds::check::{self, Errors};
-use crate::kinds::diff;
+use crate::kinds::internal;
 use crate::kinds::value::Read;
 
 /// The way a change comes.
@@ -79,7 +79,8 @@ pub(super) fn update(new: &Value, old: &Value, through: Through) -> Errors {
         if new.len() > old.len() {
             forbid(format!("updates may not add a condition of type {kind:?}"));
         } else {
-            let diff = diff::unified(&old.into(), &new.into());
+            let kind = "[CertificateSigningRequestCondition";
+            let diff = internal::difference(kind, &old.into(), &new.into());
             forbid(format!(
                 "updates may not modify a condition of type {kind:?}\n{diff}"
             ));

@@ -1,5 +1,6 @@
 //! Pods, and the pod templates of the kinds that make them.
 
+mod admit;
 pub(crate) mod affinity;
 mod annotations;
 mod containers;

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{annotations, defaults, quality};
+use super::{admit, annotations, defaults, quality};
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Cx, writes};
 
 pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
+    admit::create(pod);
     writes::first_generation(pod);
     let spec = pod.object("spec");
     drop_unserved(spec);
@@ -29,6 +30,7 @@ pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
 }
 
 pub(super) fn update(_: &Cx<'_>, new: &mut Value, old: &Value) {
+    admit::update(new, old);
     new.copy_from("status", old);
     drop_unserved(new.object("spec"));
     defaults::one_spelling_of_service_account(new.object("spec"));

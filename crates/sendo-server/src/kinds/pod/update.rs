@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::annotations::{self, MIRROR};
 use super::{affinity, quality, validate};
 use crate::kinds::check::{self, Errors};
-use crate::kinds::diff;
+use crate::kinds::internal;
 use crate::kinds::value::{Read, Write};
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -69,7 +69,7 @@ pub(super) fn pod(new: &Value, old: &Value) -> Errors {
         while_gated(&mut errors, &path, &mut rest, old_spec);
     }
     if rest != *old_spec {
-        let difference = diff::unified(old_spec, &rest);
+        let difference = internal::difference("PodSpec", old_spec, &rest);
         errors.push(Error::forbidden(&path, format!("{FIXED}\n{difference}")));
     }
     errors
@@ -218,7 +218,10 @@ pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
         let mut containers = new.at("spec").items("ephemeralContainers").iter();
         let fault = match containers.rfind(|other| other.text("name") == name) {
             Some(other) if other == container => continue,
-            Some(other) => format!("may not be changed\n{}", diff::unified(container, other)),
+            Some(other) => format!(
+                "may not be changed\n{}",
+                internal::difference("EphemeralContainer", container, other)
+            ),
             None => "may not be removed\n".to_owned(),
         };
         errors.push(Error::forbidden(
@@ -448,7 +451,8 @@ mod tests {
             found[0].starts_with("spec: Forbidden: pod updates may not change fields other than")
         );
         assert!(
-            found[0].contains("- \"restartPolicy\": \"Always\""),
+            found[0]
+                .contains("\n- \"RestartPolicy\": \"Always\",\n+ \"RestartPolicy\": \"Never\",\n"),
             "{}",
             found[0]
         );

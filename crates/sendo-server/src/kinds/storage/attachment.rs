@@ -10,7 +10,7 @@ use crate::kinds::check::{self, Errors};
 use crate::kinds::ordered::Ordered;
 use crate::kinds::pod::sources::driver_name;
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Rules, writes};
+use crate::kinds::{Rules, internal, writes};
 
 pub(super) const RULES: Rules = Rules {
     prepare_for_create: |_, attachment| attachment.set("status", json!({})),
@@ -90,7 +90,10 @@ fn validate_update(new: &Value, old: &Value) -> Errors {
         let source = spec.at("source");
         let shown_source = Ordered::new()
             .with("PersistentVolumeName", source.at("persistentVolumeName"))
-            .with("InlineVolumeSpec", source.at("inlineVolumeSpec"));
+            .raw(
+                "InlineVolumeSpec",
+                internal::text("*PersistentVolumeSpec", source.at("inlineVolumeSpec")),
+            );
         let shown = Ordered::new()
             .text("Attacher", spec.text("attacher"))
             .raw("Source", shown_source.finish())

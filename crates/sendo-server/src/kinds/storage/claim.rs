@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Rules, diff, resources, writes};
+use crate::kinds::{Rules, internal, resources, writes};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const ACCESS_MODES: [&str; 4] = [
@@ -227,7 +227,7 @@ fn validate_update(new: &Value, old: &Value) -> Errors {
     if spec != old_spec {
         let fault = "spec is immutable after creation except resources.requests and \
                      volumeAttributesClassName for bound claims";
-        let difference = diff::unified(&old_spec, &spec);
+        let difference = internal::difference("PersistentVolumeClaimSpec", &old_spec, &spec);
         errors.push(Error::forbidden(
             &spec_path,
             format!("{fault}\n{difference}"),

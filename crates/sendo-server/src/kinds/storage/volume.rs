@@ -12,7 +12,7 @@ use crate::kinds::pod::affinity::{LabelValues, node_selector};
 use crate::kinds::pod::sources::{driver_name, host_path};
 use crate::kinds::pod::storage_systems::{self, Holder};
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Cx, Rules, diff, pod};
+use crate::kinds::{Cx, Rules, internal, pod};
 
 pub(super) const RULES: Rules = Rules {
     default: |volume| {
@@ -329,7 +329,7 @@ fn validate_update(new: &Value, old: &Value) -> Errors {
     if source != old_source {
         let fault = format!(
             "spec.persistentvolumesource is immutable after creation\n{}",
-            diff::unified(&old_source, &source)
+            internal::difference("PersistentVolumeSource", &old_source, &source)
         );
         let path = Path::new("spec").child("persistentvolumesource");
         errors.push(Error::forbidden(&path, fault));
@@ -342,7 +342,11 @@ fn validate_update(new: &Value, old: &Value) -> Errors {
     if !old_affinity.is_null() && !is_same_affinity(&affinity, &old_affinity) {
         let fault = "field is immutable, except for updating from beta label to GA";
         let path = Path::new("nodeAffinity");
-        errors.push(Error::invalid(&path, affinity, fault));
+        let shown = match affinity.is_null() {
+            true => Value::Null.into(),
+            false => internal::bad_value("VolumeNodeAffinity", &affinity),
+        };
+        errors.push(Error::invalid(&path, shown, fault));
     }
     let key = "volumeAttributesClassName";
     if old_spec.has(key) && !spec.has(key) {
