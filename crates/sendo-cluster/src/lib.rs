@@ -145,7 +145,12 @@ impl Cluster {
             Some(store) => store,
             None => Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default())),
         };
-        let server = ApiServer::start(Options::new(store.clone(), world.clone())).await?;
+        let mut server = Options::new(store.clone(), world.clone());
+        let runs = |controller: &str| options.controllers.includes(controller);
+        server.require_service_accounts = runs("serviceaccount-controller");
+        server.protect_storage = runs("persistentvolume-protection-controller")
+            && runs("persistentvolumeclaim-protection-controller");
+        let server = ApiServer::start(server).await?;
         let mut root_ca = String::new();
         let mut serving = None;
         if let Some(address) = options.listen {

@@ -9,6 +9,7 @@ mod pods;
 pub mod replicaset;
 pub mod root_ca;
 pub mod service_account;
+pub mod storage_protection;
 
 use sendo::{Controller, Manager};
 
@@ -26,6 +27,12 @@ pub type Initializer = (&'static str, fn(&Settings) -> Controller);
 pub const CONTROLLERS: &[Initializer] = &[
     ("garbage-collector-controller", |_| garbage::controller()),
     ("namespace-controller", |_| namespace::controller()),
+    ("persistentvolume-protection-controller", |_| {
+        storage_protection::volumes()
+    }),
+    ("persistentvolumeclaim-protection-controller", |_| {
+        storage_protection::claims()
+    }),
     ("replicaset-controller", |_| replicaset::controller()),
     ("root-ca-certificate-publisher-controller", |settings| {
         root_ca::controller(&settings.root_ca)

@@ -1,8 +1,10 @@
 //! The server as its clients see it, called in this process.
 
 mod access;
+mod admission;
 mod changes;
 mod custom;
 mod objects;
+mod services;
 mod support;
 mod watching;

@@ -43,6 +43,8 @@ pub(super) const RULES: Rules = Rules {
         true => spec_warnings(&Path::new("spec"), new.at("spec")),
         false => Vec::new(),
     },
+    // The labels that are generated are those of the job too.
+    canonicalize: default_labels,
     selectable_fields: &[
         NAMESPACE,
         ("status.successful", |job| {
