@@ -87,10 +87,7 @@ async fn services(server: &Arc<Server>) -> Result<(), StartError> {
 ///
 /// They are written as they are, loopback addresses too, which nobody else may
 /// write: it is where this server is.
-pub(crate) async fn advertise(
-    server: &Arc<Server>,
-    address: SocketAddr,
-) -> Result<(), StartError> {
+pub(crate) async fn advertise(server: &Arc<Server>, address: SocketAddr) -> Result<(), StartError> {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -140,7 +137,11 @@ async fn write(
     object["apiVersion"] = resource.stored.api_version.as_str().into();
     object["kind"] = resource.stored.kind.as_str().into();
     let put = Transaction::new().put(key, server.encode(resource, &mut object));
-    server.store.commit(put).await.map_err(|error| failed(&error))?;
+    server
+        .store
+        .commit(put)
+        .await
+        .map_err(|error| failed(&error))?;
     Ok(())
 }
 

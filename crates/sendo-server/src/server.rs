@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -48,6 +49,9 @@ pub struct Options {
     /// What services are given addresses and ports from. A store that has been
     /// started on before keeps the addresses it began with.
     pub services: ServiceRanges,
+    /// Whether `/readyz` fails until [`ApiServer::all_up`] is called, because
+    /// more than the server makes the cluster. `false` by default.
+    pub await_parts: bool,
 }
 
 impl Options {
@@ -60,6 +64,7 @@ impl Options {
             require_service_accounts: false,
             protect_storage: false,
             services: ServiceRanges::default(),
+            await_parts: false,
         }
     }
 }
@@ -114,6 +119,7 @@ impl ApiServer {
             require_service_accounts: options.require_service_accounts,
             protect_storage: options.protect_storage,
             services: options.services,
+            parts_are_up: AtomicBool::new(!options.await_parts),
             types: Types::builtin(),
             documents: Documents::default(),
             definitions: tokio::sync::Mutex::default(),
@@ -153,6 +159,12 @@ impl ApiServer {
 
     pub(crate) fn world(&self) -> &World {
         &self.server.world
+    }
+
+    /// Tells the server that the rest of the cluster is up: `/readyz` may pass
+    /// from now on. Needed with [`Options::await_parts`] only.
+    pub fn all_up(&self) {
+        self.server.parts_are_up.store(true, Ordering::Release);
     }
 
     /// Ends all watches, refuses new requests, and waits for the server's own tasks.
@@ -238,6 +250,8 @@ pub(crate) struct Server {
     pub(crate) protect_storage: bool,
     /// What services are given addresses and ports from.
     pub(crate) services: ServiceRanges,
+    /// Whether the parts of the cluster beside this server are up.
+    pub(crate) parts_are_up: AtomicBool,
     /// The types of built-in kinds.
     pub(crate) types: Types,
     /// OpenAPI documents that were asked for.

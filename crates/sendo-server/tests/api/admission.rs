@@ -8,7 +8,8 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
 fn pod(name: &str, spec: Value) -> Value {
-    let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let mut pod =
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     for (key, value) in spec.as_object().into_iter().flatten() {
         pod["spec"][key] = value.clone();
     }
@@ -23,7 +24,10 @@ async fn make(f: &Fixture, path: &str, object: Value) -> Value {
 
 async fn refusal(f: &Fixture, path: &str, object: Value) -> (u16, String) {
     let answer = f.json(&format!("POST {path}"), object).await;
-    let message = answer.body["message"].as_str().unwrap_or_default().to_owned();
+    let message = answer.body["message"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     (answer.code, message)
 }
 
@@ -37,13 +41,19 @@ async fn a_pod_gets_its_accounts_token_and_pull_secrets() {
     assert_eq!(spec["serviceAccount"], "builder");
     assert_eq!(spec["imagePullSecrets"], json!([{"name": "pull"}]));
     let mount = &spec["containers"][0]["volumeMounts"][0];
-    assert_eq!(mount["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+    assert_eq!(
+        mount["mountPath"],
+        "/var/run/secrets/kubernetes.io/serviceaccount"
+    );
     assert_eq!(spec["volumes"][0]["name"], mount["name"]);
     let token = &spec["volumes"][0]["projected"]["sources"][0]["serviceAccountToken"];
     assert_eq!(*token, json!({"expirationSeconds": 3607, "path": "token"}));
 
     let none = json!({"serviceAccountName": "builder", "automountServiceAccountToken": false});
-    assert_eq!(make(&f, PODS, pod("q", none)).await["spec"].get("volumes"), None);
+    assert_eq!(
+        make(&f, PODS, pod("q", none)).await["spec"].get("volumes"),
+        None
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +72,10 @@ async fn where_accounts_are_made_a_pod_needs_one() {
     let wish = format!("POST {PODS}");
     let asked = f.json(&wish, pod("p", json!({})));
     let account = async {
-        f.world.clock().sleep(std::time::Duration::from_millis(500)).await;
+        f.world
+            .clock()
+            .sleep(std::time::Duration::from_millis(500))
+            .await;
         make(&f, ACCOUNTS, json!({"metadata": {"name": "default"}})).await;
     };
     let (answer, ()) = futures::join!(asked, account);
@@ -92,7 +105,11 @@ async fn a_pods_priority_is_that_of_its_class() {
     let second = json!({"metadata": {"name": "other"}, "value": 2, "globalDefault": true});
     let (code, message) = refusal(&f, classes, second).await;
     assert_eq!(code, 403);
-    assert!(message.ends_with("PriorityClass usual is already marked as default. Only one default can exist"));
+    assert!(
+        message.ends_with(
+            "PriorityClass usual is already marked as default. Only one default can exist"
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +160,8 @@ async fn a_limit_range_fills_in_and_bounds() {
         refusal(&f, PODS, greedy).await,
         (
             403,
-            "pods \"b\" is forbidden: maximum cpu usage per Container is 1, but limit is 2".to_owned()
+            "pods \"b\" is forbidden: maximum cpu usage per Container is 1, but limit is 2"
+                .to_owned()
         )
     );
 }
@@ -159,7 +177,10 @@ async fn a_claim_gets_the_default_class_and_is_protected() {
                        "resources": {"requests": {"storage": "1Gi"}}}});
     let made = make(&f, claims, claim).await;
     assert_eq!(made["spec"]["storageClassName"], "fast");
-    assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+    assert_eq!(
+        made["metadata"]["finalizers"],
+        json!(["kubernetes.io/pvc-protection"])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +190,12 @@ async fn an_ingress_gets_the_default_class() {
                        "spec": {"controller": "a.example/b"}});
     make(&f, "/apis/networking.k8s.io/v1/ingressclasses", class).await;
     let ingress = json!({"metadata": {"name": "i"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}});
-    let made = make(&f, "/apis/networking.k8s.io/v1/namespaces/default/ingresses", ingress).await;
+    let made = make(
+        &f,
+        "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
+        ingress,
+    )
+    .await;
     assert_eq!(made["spec"]["ingressClassName"], "web");
 }
 
@@ -177,14 +203,24 @@ async fn an_ingress_gets_the_default_class() {
 async fn a_signing_request_says_who_sent_it() {
     let f = Fixture::start().await;
     let key = rcgen::KeyPair::generate().unwrap();
-    let request = rcgen::CertificateParams::default().serialize_request(&key).unwrap();
+    let request = rcgen::CertificateParams::default()
+        .serialize_request(&key)
+        .unwrap();
     use base64::Engine as _;
     let encoded = base64::engine::general_purpose::STANDARD.encode(request.pem().unwrap());
     let wish = json!({"metadata": {"name": "r"}, "spec": {"request": encoded, "signerName": "a.example/b",
                       "usages": ["client auth"], "username": "somebody-else"}});
-    let made = make(&f, "/apis/certificates.k8s.io/v1/certificatesigningrequests", wish).await;
+    let made = make(
+        &f,
+        "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+        wish,
+    )
+    .await;
     assert_eq!(made["spec"]["username"], "kubernetes-admin");
-    assert_eq!(made["spec"]["groups"], json!(["system:masters", "system:authenticated"]));
+    assert_eq!(
+        made["spec"]["groups"],
+        json!(["system:masters", "system:authenticated"])
+    );
 }
 
 #[tokio::test(start_paused = true)]

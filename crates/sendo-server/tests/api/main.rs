@@ -4,6 +4,7 @@ mod access;
 mod admission;
 mod changes;
 mod custom;
+mod health;
 mod objects;
 mod services;
 mod support;

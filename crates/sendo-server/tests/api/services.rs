@@ -31,7 +31,10 @@ async fn create(f: &Fixture, name: &str, spec: Value) -> Value {
 async fn refusal(f: &Fixture, name: &str, spec: Value) -> (u16, String) {
     let line = format!("POST {SERVICES}");
     let answer = f.json(&line, service(name, spec)).await;
-    let message = answer.body["message"].as_str().unwrap_or_default().to_owned();
+    let message = answer.body["message"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     (answer.code, message)
 }
 
@@ -90,7 +93,10 @@ async fn a_refused_service_takes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_takes_nothing() {
     let f = Fixture::start().await;
-    let wish = service("a", json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]}));
+    let wish = service(
+        "a",
+        json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]}),
+    );
     let line = format!("POST {SERVICES}?dryRun=All");
     for _ in 0..2 {
         assert_eq!(f.json(&line, wish.clone()).await.code, 201);
@@ -141,9 +147,17 @@ async fn ports_of_one_number_share_a_node_port() {
 #[tokio::test(start_paused = true)]
 async fn what_was_given_stays_when_a_change_leaves_it_out() {
     let f = Fixture::start().await;
-    let created = create(&f, "a", json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"})).await;
+    let created = create(
+        &f,
+        "a",
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}),
+    )
+    .await;
     assert!(created["spec"]["healthCheckNodePort"].is_i64());
-    let wish = service("a", json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "selector": {"x": "y"}}));
+    let wish = service(
+        "a",
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "selector": {"x": "y"}}),
+    );
     let changed = f.json(&format!("PUT {SERVICES}/a"), wish).await;
     assert_eq!(changed.code, 200, "{}", changed.body);
     for key in ["clusterIP", "clusterIPs", "healthCheckNodePort"] {
@@ -202,14 +216,21 @@ async fn a_range_can_be_used_up() {
     }
     let (code, message) = refusal(&f, "more", json!({})).await;
     assert_eq!(code, 500);
-    assert!(message.ends_with("failed to allocate a serviceIP for Service \"more\": range is full"));
+    assert!(
+        message.ends_with("failed to allocate a serviceIP for Service \"more\": range is full")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_given_twice_to_many_at_once() {
     let f = Fixture::start_with(|options| options.services.node_ports = 30000..=30019).await;
     let names: Vec<String> = (0..20).map(|i| format!("s{i}")).collect();
-    let created = join_all(names.iter().map(|name| create(&f, name, json!({"type": "NodePort"})))).await;
+    let created = join_all(
+        names
+            .iter()
+            .map(|name| create(&f, name, json!({"type": "NodePort"}))),
+    )
+    .await;
     let mut ports: Vec<i64> = created
         .iter()
         .map(|service| service["spec"]["ports"][0]["nodePort"].as_i64().unwrap())
@@ -232,14 +253,23 @@ async fn a_restarted_server_knows_what_is_taken() {
     };
     let wish = json!({"type": "NodePort"});
     let server = ApiServer::start(options()).await.unwrap();
-    let first = Fixture { server, world: world.clone() };
+    let first = Fixture {
+        server,
+        world: world.clone(),
+    };
     let given = create(&first, "a", wish.clone()).await;
 
     let server = ApiServer::start(options()).await.unwrap();
-    let second = Fixture { server, world: world.clone() };
+    let second = Fixture {
+        server,
+        world: world.clone(),
+    };
     let (code, message) = refusal(&second, "b", wish).await;
     assert_eq!(code, 500);
-    assert!(message.ends_with("failed to allocate a nodePort: range is full"), "{message}");
+    assert!(
+        message.ends_with("failed to allocate a nodePort: range is full"),
+        "{message}"
+    );
     let ip = &given["spec"]["clusterIP"];
     assert_eq!(refusal(&second, "b", json!({"clusterIP": ip})).await.0, 422);
 }
@@ -250,7 +280,10 @@ async fn the_server_is_a_service_itself() {
     let own = f.get(&format!("{SERVICES}/kubernetes")).await.body;
     assert_eq!(own["spec"]["clusterIP"], "10.96.0.1");
     assert_eq!(own["metadata"]["labels"]["component"], "apiserver");
-    let range = f.get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").await.body;
+    let range = f
+        .get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes")
+        .await
+        .body;
     assert_eq!(range["spec"]["cidrs"], json!(["10.96.0.0/12"]));
     assert_eq!(range["status"]["conditions"][0]["status"], "True");
 }
