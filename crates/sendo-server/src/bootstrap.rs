@@ -8,10 +8,11 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
 use sendo_apimachinery::MetaMut;
 use sendo_apimachinery::addresses::Cidr;
-use sendo_store::Transaction;
+use sendo_store::{At, Transaction};
 use serde_json::{Value, json};
 
 use crate::call::time_text;
+use crate::keys::Keys;
 use crate::pipeline;
 use crate::server::{Server, StartError};
 use crate::user::{MASTERS, User};
@@ -79,7 +80,16 @@ async fn services(server: &Arc<Server>) -> Result<(), StartError> {
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
         },
     });
-    create(server, "/api/v1/namespaces/default/services", service).await?;
+    // Its address is taken if it is there already.
+    let key = Keys::new("", "services", true).object(Some("default"), SELF);
+    let failed = |error: sendo_store::Error| StartError::Bootstrap {
+        object: format!("services/{SELF}"),
+        message: error.to_string(),
+    };
+    let found = server.store.get(&key, At::Latest).await.map_err(failed)?;
+    if found.entry.is_none() {
+        create(server, "/api/v1/namespaces/default/services", service).await?;
+    }
     Ok(())
 }
 

@@ -54,6 +54,11 @@ fn default(secret: &mut Value) {
         secret.object("data").set(&key, encoded);
     }
     secret.remove("stringData");
+    if let Some(data) = secret.existing("data").and_then(Value::as_object_mut) {
+        for value in data.values_mut().filter(|value| value.is_null()) {
+            *value = "".into();
+        }
+    }
 }
 
 fn validate(secret: &Value) -> Errors {

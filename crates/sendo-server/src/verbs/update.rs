@@ -74,7 +74,6 @@ async fn put(
 ) -> Result<Stored, Status> {
     let mut new = decode::to_storage(call, object);
     decode::place(call, &mut new)?;
-    call.server.show(call.resource, &mut new);
     let uid = Meta::of(&new).uid().to_owned();
     change(call, strategy, options, |old| {
         let found = Meta::of(old).uid();
@@ -121,6 +120,7 @@ pub(crate) async fn change(
         let old = call.decode(&entry);
         let mut new = next(&old)?;
         lock(call, &mut new, &entry)?;
+        call.server.show(call.resource, &mut new);
         owners::dedup(call, &mut new);
         let mut claims = Claims::default();
         if let Strategy::Main = strategy {
