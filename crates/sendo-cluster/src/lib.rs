@@ -146,7 +146,11 @@ impl Cluster {
             Some(store) => store,
             None => Arc::new(Memory::new(world.clock().clone(), Retention::default())),
         };
+        let runs = |controller: &str| options.controllers.includes(controller);
         let server = ApiServer::start(Options {
+            require_service_accounts: runs("serviceaccount-controller"),
+            protect_storage: runs("persistentvolume-protection-controller")
+                && runs("persistentvolumeclaim-protection-controller"),
             await_parts: true,
             ..Options::new(store.clone(), world.clone())
         })
