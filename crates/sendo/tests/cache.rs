@@ -274,7 +274,7 @@ async fn a_kind_that_is_not_served_is_told_as_such() {
     let told = cache.states()[0].to_string();
     assert!(
         told.starts_with(
-            "cannot list bars.example.dev/v1: the API server does not serve this resource"
+            "cannot watch bars.example.dev/v1: the API server does not serve this resource"
         ),
         "{told}"
     );
