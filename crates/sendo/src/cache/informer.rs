@@ -343,6 +343,8 @@ impl<K: Object> Shared<K> {
 pub(super) trait AnyInformer: Send + Sync {
     fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
     fn state(&self) -> WatchState;
+    /// How many bytes the objects take; see [`View::bytes`].
+    fn bytes(&self) -> u64;
     fn unsynced(&self) -> watch::Receiver<usize>;
     /// Shows what this program has written: the answer's bytes, and the object
     /// decoded from them, of whatever type it was written as.
@@ -377,8 +379,13 @@ impl<K: Object> AnyInformer for Shared<K> {
             changes: inner.changes,
             watches: inner.watches,
             heard: inner.heard,
-            bytes: inner.store.view().bytes(),
         }
+    }
+
+    fn bytes(&self) -> u64 {
+        let published = self.published.read();
+        let view = published.unwrap_or_else(PoisonError::into_inner).clone();
+        view.bytes()
     }
 
     fn unsynced(&self) -> watch::Receiver<usize> {

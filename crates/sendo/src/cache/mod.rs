@@ -74,6 +74,8 @@ pub(crate) struct Figures {
     pub(crate) state: WatchState,
     /// How long ago the API server was last heard of.
     pub(crate) lag: Option<Duration>,
+    /// How many bytes the objects take.
+    pub(crate) bytes: u64,
 }
 
 /// Who wants an informer to go on.
@@ -267,12 +269,17 @@ impl Cache {
         move || {
             let shared = weak.upgrade()?;
             let now = shared.world.clock().wall();
-            let states = Cache { shared }.states();
-            let figures = states.into_iter().map(|state| Figures {
-                lag: state
-                    .heard
-                    .map(|heard| now.duration_since(heard).unsigned_abs()),
-                state,
+            let cache = Cache { shared };
+            let informers = cache.lock();
+            let informers: Vec<_> = informers.values().map(|r| r.informer.clone()).collect();
+            let figures = informers.iter().map(|informer| {
+                let state = informer.state();
+                let since = |heard| now.duration_since(heard).unsigned_abs();
+                Figures {
+                    lag: state.heard.map(since),
+                    bytes: informer.bytes(),
+                    state,
+                }
             });
             Some(figures.collect())
         }

@@ -33,9 +33,6 @@ pub struct WatchState {
     pub watches: u64,
     /// When the API server was last heard of: an object, a bookmark, a list.
     pub heard: Option<Timestamp>,
-    /// How many bytes the objects take: packed, or estimated from the JSON of
-    /// some of them. What keeps them, and indexes, come on top.
-    pub bytes: u64,
 }
 
 impl WatchState {

@@ -63,7 +63,7 @@ impl OfKind {
     fn add(&mut self, figures: &Figures) {
         let state = &figures.state;
         self.objects += state.objects as u64;
-        self.bytes += state.bytes;
+        self.bytes += figures.bytes;
         self.lists += state.lists;
         let scopes = state.selection.scopes().len() as u64;
         self.restarts += state.watches.saturating_sub(scopes);

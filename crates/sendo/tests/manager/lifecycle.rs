@@ -263,3 +263,40 @@ async fn reading_what_is_not_declared_fails_with_the_fix() {
     );
     place.end([running]).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_the_cache_its_watches_and_the_requests() {
+    let place = Place::new(1).await;
+    for name in ["a", "b", "c"] {
+        place.create(name).await;
+    }
+    let controller = Controller::new::<ConfigMap>()
+        .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) });
+    let packed = sendo::cache::KindOptions::<ConfigMap>::new().compact();
+    let manager = Manager::new("program")
+        .controller(controller)
+        .caching(packed);
+    let running = place.run(manager).await;
+    place.pass(SECOND).await;
+    let of = |name: &str| metric(&running, &format!("{name}{{kind=\"configmaps/v1\"}}"));
+    assert_eq!(of("sendo_cache_objects"), 3.0);
+    assert!(of("sendo_cache_bytes") > 300.0);
+    assert_eq!(
+        (
+            of("sendo_watch_lists_total"),
+            of("sendo_watch_restarts_total")
+        ),
+        (1.0, 0.0)
+    );
+    assert_eq!(of("sendo_watch_failing"), 0.0);
+    assert_eq!(of("sendo_event_latency_seconds_count"), 3.0);
+    place.pass(20 * 60 * SECOND).await;
+    assert!(
+        of("sendo_watch_restarts_total") >= 2.0,
+        "a watch lives five to ten minutes"
+    );
+    assert!(of("sendo_watch_lag_seconds") < 600.0);
+    let watches = "rest_client_requests_total{code=\"200\",host=\"kubernetes\",method=\"GET\"}";
+    assert!(metric(&running, watches) >= 3.0);
+    place.end([running]).await;
+}
