@@ -517,9 +517,12 @@ async fn each_bucket_is_counted_while_it_is_there(cluster: TestCluster) {
     let made = cluster.create(&backups(&store)).await;
     until_ready_is(&cluster, "Healthy").await;
     let page = || running.metrics().encode(Format::Prometheus);
-    let healthy = "storage_bucket_healthy{namespace=\"default\",name=\"backups\"} 1";
-    assert!(page().contains(healthy), "{}", page());
-    assert!(page().contains("name=\"backups\",result=\"healthy\"} 1"));
+    for line in [
+        "storage_bucket_healthy{name=\"backups\",namespace=\"default\"} 1\n",
+        "storage_bucket_checks_total{name=\"backups\",namespace=\"default\",result=\"healthy\"} 1\n",
+    ] {
+        assert!(page().contains(line), "{line}\n{}", page());
+    }
 
     cluster.delete(&made).await;
     cluster.pass(MINUTE).await;

@@ -24,8 +24,16 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 pub struct TenantSpec {
-    /// What the names of all namespaces of the tenant begin with, such as `blue-`.
-    #[schemars(length(min = 1, max = 31), regex(pattern = r"^[a-z0-9]([-a-z0-9]*)$"))]
+    /// What the names of all namespaces of the tenant begin with, such as
+    /// `blue-`. It cannot be changed: that would delete them all.
+    #[schemars(
+        length(min = 1, max = 31),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*)$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self == oldSelf",
+            "message": "the prefix cannot be changed: that would delete all namespaces of the tenant",
+        }])
+    )]
     pub namespace_prefix: String,
 
     /// The namespaces, without their prefix. One that is taken off the list is
