@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
+use crate::ownership;
 use crate::pipeline;
 use crate::server::{Server, StartError};
 use crate::user::{MASTERS, User};
@@ -41,6 +42,7 @@ async fn create(server: &Arc<Server>, path: &str, object: Value) -> Result<(), S
     let user = User::new("system:apiserver", [MASTERS]);
     let request = http::Request::post(path)
         .header(http::header::CONTENT_TYPE, "application/json")
+        .header(http::header::USER_AGENT, ownership::SERVER)
         .body(Full::new(Bytes::from(object.to_string())))
         .expect("a request of constants is well formed");
     let response = pipeline::handle(server, Some(&user), request).await;

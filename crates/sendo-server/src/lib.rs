@@ -49,6 +49,7 @@ mod openapi;
 mod openapi_descriptions;
 mod options;
 mod owners;
+mod ownership;
 mod path;
 mod pipeline;
 pub mod printers;

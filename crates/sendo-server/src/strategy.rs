@@ -88,6 +88,11 @@ impl Resource {
         if !errors.is_empty() {
             return errors;
         }
+        self.validate_metadata(object)
+    }
+
+    /// What is wrong with metadata, whatever the kind.
+    pub(crate) fn validate_metadata(&self, object: &Value) -> Vec<Error> {
         let rules = MetaRules {
             scope: if self.is_namespaced() {
                 Scope::Namespaced
