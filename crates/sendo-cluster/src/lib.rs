@@ -23,13 +23,14 @@ use std::time::Duration;
 
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
-use sendo_server::{ApiServer, Authority, CertificateError, Options, ServeError, Serving, User};
+use sendo_server::{ApiServer, Authority, CertificateError, Options, Serving, User};
 use sendo_store::{Memory, MemoryOptions, Store};
 use sendo_workloads::Settings;
 use sendo_world::World;
 
 pub use controllers::{Controllers, UnknownController};
 pub use sendo_node::{Pace, Runtime};
+pub use sendo_server::ServeError;
 
 /// What a cluster is made of.
 #[derive(Clone)]
@@ -145,7 +146,11 @@ impl Cluster {
             Some(store) => store,
             None => Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default())),
         };
-        let server = ApiServer::start(Options::new(store.clone(), world.clone())).await?;
+        let server = ApiServer::start(Options {
+            await_parts: true,
+            ..Options::new(store.clone(), world.clone())
+        })
+        .await?;
         let mut root_ca = String::new();
         let mut serving = None;
         if let Some(address) = options.listen {
@@ -204,6 +209,7 @@ impl Cluster {
                 name: node.name,
             });
         }
+        cluster.server.all_up();
         Ok(cluster)
     }
 

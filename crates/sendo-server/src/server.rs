@@ -1,6 +1,7 @@
 //! The API server as a value: what it keeps, and how to call it.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -39,6 +40,9 @@ pub struct Options {
     /// controller that makes the `default` ones. Without it (the default here) a
     /// pod is let in with the account's name alone.
     pub require_service_accounts: bool,
+    /// Whether `/readyz` fails until [`ApiServer::all_up`] is called, because
+    /// more than the server makes the cluster. `false` by default.
+    pub await_parts: bool,
 }
 
 impl Options {
@@ -49,6 +53,7 @@ impl Options {
             world,
             tokens: Tokens::new(),
             require_service_accounts: false,
+            await_parts: false,
         }
     }
 }
@@ -100,6 +105,7 @@ impl ApiServer {
             world: options.world.child("api-server"),
             tokens: options.tokens,
             require_service_accounts: options.require_service_accounts,
+            parts_are_up: AtomicBool::new(!options.await_parts),
             types: Types::builtin(),
             documents: Documents::default(),
             definitions: tokio::sync::Mutex::default(),
@@ -135,6 +141,12 @@ impl ApiServer {
 
     pub(crate) fn world(&self) -> &World {
         &self.server.world
+    }
+
+    /// Tells the server that the rest of the cluster is up: `/readyz` may pass
+    /// from now on. Needed with [`Options::await_parts`] only.
+    pub fn all_up(&self) {
+        self.server.parts_are_up.store(true, Ordering::Release);
     }
 
     /// Ends all watches, refuses new requests, and waits for the server's own tasks.
@@ -217,6 +229,8 @@ pub(crate) struct Server {
     pub(crate) world: World,
     pub(crate) tokens: Tokens,
     pub(crate) require_service_accounts: bool,
+    /// Whether the parts of the cluster beside this server are up.
+    pub(crate) parts_are_up: AtomicBool,
     /// The types of built-in kinds.
     pub(crate) types: Types,
     /// OpenAPI documents that were asked for.

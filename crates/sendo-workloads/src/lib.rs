@@ -3,6 +3,8 @@
 //! [`CONTROLLERS`] is the table of a controller manager: a name and what it
 //! adds to the manager. [`manager`] declares one with those that are asked for.
 
+mod claim;
+pub mod deployment;
 pub mod garbage;
 pub mod namespace;
 mod pods;
@@ -24,6 +26,7 @@ pub type Initializer = (&'static str, fn(&Settings) -> Controller);
 
 /// All controllers, under the names that Kubernetes' controller manager gives them.
 pub const CONTROLLERS: &[Initializer] = &[
+    ("deployment-controller", |_| deployment::controller()),
     ("garbage-collector-controller", |_| garbage::controller()),
     ("namespace-controller", |_| namespace::controller()),
     ("replicaset-controller", |_| replicaset::controller()),

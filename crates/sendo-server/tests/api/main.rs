@@ -3,6 +3,7 @@
 mod access;
 mod changes;
 mod custom;
+mod health;
 mod objects;
 mod support;
 mod watching;
