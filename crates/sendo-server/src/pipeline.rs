@@ -16,7 +16,7 @@ use crate::authorise::authorise;
 use crate::body::Body;
 use crate::call::Call;
 use crate::crd::lifecycle;
-use crate::negotiate::{self, Refusal};
+use crate::negotiate::{self, Protobuf, Refusal};
 use crate::path::{ResourcePath, Target};
 use crate::request::Request;
 use crate::reviews;
@@ -50,7 +50,7 @@ where
         tracing::error!(method = %request.method, path = %request.path, cause, "a request panicked");
         Err(Status::internal_error(cause))
     });
-    answer::respond(&request, answer)
+    answer::respond(&server.types, &request, answer)
 }
 
 async fn answer<B>(
@@ -185,11 +185,16 @@ fn accept(request: &mut Request, is_custom: bool) -> Result<(), Status> {
         );
         return Err(status.with_details(Details::default()));
     }
-    request.form =
-        negotiate::resource(request.accept().as_deref()).map_err(|refusal| match refusal {
-            Refusal::MediaType => Status::not_acceptable(&WRITTEN),
-            Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
-        })?;
+    let protobuf = if is_custom {
+        Protobuf::Metadata
+    } else {
+        Protobuf::Objects
+    };
+    let form = negotiate::resource(request.accept().as_deref(), protobuf);
+    request.form = form.map_err(|refusal| match refusal {
+        Refusal::MediaType => Status::not_acceptable(&WRITTEN),
+        Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
+    })?;
     Ok(())
 }
 

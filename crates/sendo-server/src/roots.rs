@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer};
 use crate::discovery::{self, Half};
 use crate::health;
-use crate::negotiate::{self, Discovery, Encoding, Form, View};
+use crate::negotiate::{self, Discovery, Encoding, Form, Protobuf, View};
 use crate::openapi;
 use crate::request::Request;
 use crate::resource::Catalog;
@@ -62,7 +62,7 @@ fn get_only(request: &Request) -> Result<(), Status> {
 }
 
 fn json_only(request: &Request) -> Result<(), Status> {
-    match negotiate::resource(request.accept().as_deref()) {
+    match negotiate::resource(request.accept().as_deref(), Protobuf::Nothing) {
         Ok(Form {
             encoding: Encoding::Json,
             ..
@@ -77,7 +77,7 @@ fn top(request: &mut Request, catalog: &Catalog, half: Half) -> Result<Answer, S
         Some(Discovery::Aggregated(encoding)) => {
             let document = discovery::aggregated(catalog, half);
             Ok(match encoding {
-                Encoding::Json => Answer::Typed(
+                Encoding::Json | Encoding::Protobuf => Answer::Typed(
                     StatusCode::OK,
                     discovery::AGGREGATED,
                     answer::to_bytes(&document),
@@ -124,7 +124,7 @@ fn of_version(
 }
 
 fn legacy(request: &mut Request, document: &Value) -> Result<Answer, Status> {
-    match negotiate::resource(request.accept().as_deref()) {
+    match negotiate::resource(request.accept().as_deref(), Protobuf::Nothing) {
         Ok(form) if form.view == View::Whole => {
             request.form = form;
             Ok(Answer::document(document))
