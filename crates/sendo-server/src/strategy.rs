@@ -88,12 +88,16 @@ impl Resource {
         if !errors.is_empty() {
             return errors;
         }
-        self.validate_metadata(object)
+        validate_create(
+            Meta::of(object),
+            &self.metadata_rules(),
+            &Path::new("metadata"),
+        )
     }
 
-    /// What is wrong with metadata, whatever the kind.
-    pub(crate) fn validate_metadata(&self, object: &Value) -> Vec<Error> {
-        let rules = MetaRules {
+    /// What metadata is judged by whatever the kind.
+    pub(crate) fn metadata_rules(&self) -> MetaRules {
+        MetaRules {
             scope: if self.is_namespaced() {
                 Scope::Namespaced
             } else {
@@ -101,7 +105,6 @@ impl Resource {
             },
             name: names::path_segment,
             finalizers: FinalizerNames::Any,
-        };
-        validate_create(Meta::of(object), &rules, &Path::new("metadata"))
+        }
     }
 }

@@ -11,6 +11,7 @@ mod pods;
 pub mod replicaset;
 pub mod root_ca;
 pub mod service_account;
+pub mod storage_protection;
 
 use sendo::{Controller, Manager};
 
@@ -29,6 +30,12 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("deployment-controller", |_| deployment::controller()),
     ("garbage-collector-controller", |_| garbage::controller()),
     ("namespace-controller", |_| namespace::controller()),
+    ("persistentvolume-protection-controller", |_| {
+        storage_protection::volumes()
+    }),
+    ("persistentvolumeclaim-protection-controller", |_| {
+        storage_protection::claims()
+    }),
     ("replicaset-controller", |_| replicaset::controller()),
     ("root-ca-certificate-publisher-controller", |settings| {
         root_ca::controller(&settings.root_ca)

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use http::StatusCode;
 use sendo_apimachinery::field::{Error as FieldError, Path};
-use sendo_apimachinery::meta::{FinalizerNames, validate_update};
+use sendo_apimachinery::meta::{FinalizerNames, validate_create, validate_update};
 use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
 use sendo_store::{At, Entry, Error, Revision, Transaction};
 use serde_json::Value;
 
 use crate::admission;
+use crate::allocation::{self, Claims};
 use crate::answer::Answer;
 use crate::call::{Call, backend};
 use crate::crd;
@@ -125,11 +126,17 @@ pub(crate) async fn change(
         let old = call.decode(&entry);
         let mut new = next(&old)?;
         lock(call, &mut new, &entry)?;
+        call.server.show(call.resource, &mut new);
         owners::dedup(call, &mut new);
+        let mut claims = Claims::default();
         if let Strategy::Main = strategy {
-            admission::admit_update(call, &mut new, &old);
+            admission::admit_update(call, &mut new, &old).await?;
+            claims = allocation::on_update(call, &mut new, &old).await?;
         }
         let warnings = judge(call, strategy, &mut new, &old)?;
+        if let Strategy::Main = strategy {
+            admission::validate_update(call, &new, &old).await?;
+        }
         let value = encode(call, &mut new, &old, &entry);
         for warning in warnings {
             call.request.warn(warning);
@@ -149,9 +156,9 @@ pub(crate) async fn change(
         let gone = is_finished(&new, &old);
         let guarded = Transaction::new().unchanged(entry.key.clone(), entry.modified);
         let transaction = if gone {
-            guarded.delete(entry.key.clone())
+            allocation::on_delete(call, &old).join(guarded.delete(entry.key.clone()))
         } else {
-            guarded.put(entry.key.clone(), value.clone())
+            claims.join(guarded.put(entry.key.clone(), value.clone()))
         };
         match call.server.store.commit(transaction).await {
             // What the last finalizer lets go was never stored in its last form.
@@ -243,12 +250,13 @@ fn judge(
     if meta.view().deletion_grace_period_seconds().is_none() {
         restore(&mut meta, was, "deletionGracePeriodSeconds");
     }
-    let mut errors = call.resource.validate_metadata(new);
+    let path = Path::new("metadata");
+    let mut errors = validate_create(Meta::of(new), &call.resource.metadata_rules(), &path);
     errors.extend(validate_update(
         Meta::of(new),
         was,
         FinalizerNames::Any,
-        &Path::new("metadata"),
+        &path,
     ));
     errors.extend(strategy.validate(call.resource, &cx, new, old));
     if call.resource.is_definition() {
