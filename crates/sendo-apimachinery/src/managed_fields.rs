@@ -30,4 +30,6 @@ pub use scale::ScaleManagers;
 pub use set::{FieldPath, FieldSet};
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

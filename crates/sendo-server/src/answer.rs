@@ -32,6 +32,8 @@ pub(crate) enum Answer {
         /// The document.
         bytes: Bytes,
     },
+    /// Word that too many others are served, and when to come again.
+    Busy,
     /// Another place to look at.
     Redirect(String),
 }
@@ -73,6 +75,13 @@ pub(crate) fn respond(
             with(code, HeaderValue::from_static(media_type), bytes.into())
         }
         Ok(Answer::Text(code, text)) => with(code, TEXT, text.into()),
+        Ok(Answer::Busy) => {
+            let text = "Too many requests, please try again later.\n".to_owned();
+            let mut response = with(StatusCode::TOO_MANY_REQUESTS, TEXT, text.into());
+            let headers = response.headers_mut();
+            headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
         Ok(Answer::Stream(body)) if request.form.encoding == Encoding::Protobuf => {
             with(StatusCode::OK, PROTOBUF_STREAM, body)
         }

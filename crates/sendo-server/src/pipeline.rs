@@ -3,6 +3,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -27,6 +28,9 @@ use crate::strategy::Strategy;
 use crate::subresource;
 use crate::user::User;
 use crate::verbs::{self, patch::PatchType};
+
+/// How long a client may take to send a body.
+const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers a request; `caller` is who the connection belongs to, if that is known.
 ///
@@ -67,8 +71,20 @@ where
         return Err(Status::service_unavailable("the server is shutting down"));
     }
     request.user = authenticate(caller, &request.headers, &server.tokens)?;
+    let Some(_place) = server.in_flight.enter(request) else {
+        return Ok(Answer::Busy);
+    };
     authorise(request)?;
-    request.read_body(body).await?;
+    let read = server
+        .world
+        .clock()
+        .timeout(BODY_PATIENCE, request.read_body(body));
+    read.await.unwrap_or_else(|| {
+        Err(Status::timeout(
+            "the body was not sent within the allotted time",
+            0,
+        ))
+    })?;
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &path).await,
         Target::Other => roots::answer(server, request),

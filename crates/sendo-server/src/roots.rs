@@ -48,6 +48,7 @@ pub(crate) fn answer(server: &Server, request: &mut Request) -> Result<Answer, S
             None => Ok(Answer::page_not_found()),
         },
         ["apis", group, version] => of_version(request, &catalog, group, version),
+        ["openapi", "v2"] => Ok(openapi::version_two(server, request, &version())),
         ["openapi", "v3", path @ ..] => Ok(openapi::answer(server, request, &path.join("/"))),
         _ => Ok(Answer::page_not_found()),
     }
@@ -164,7 +165,17 @@ fn paths(catalog: &Catalog) -> Value {
         paths.extend(group.versions().map(|version| format!("{root}/{version}")));
         paths.push(root);
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(
+        [
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
+    );
     paths.sort();
     paths.dedup();
     json!({"paths": paths})
