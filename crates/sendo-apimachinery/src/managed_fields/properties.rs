@@ -139,6 +139,13 @@ proptest! {
         // As admission leaves it: in the object, and nobody's.
         let mut live = kind().created(json!({"spec": {"a": "1"}}), "creator");
         live["spec"].as_object_mut().unwrap().extend(unowned.as_object().unwrap().clone());
+        // A list or map that a manager stops applying altogether goes as a whole.
+        let mut second = second;
+        for (name, one) in [("m", json!({"z": "1"})), ("set", json!(["z"])), ("items", json!([{"k": "z"}]))] {
+            if first.get(name).is_some() && second.get(name).is_none() {
+                second[name] = one;
+            }
+        }
         let applied = forced(&forced(&live, &first, "a"), &second, "a");
         for (name, value) in unowned.as_object().unwrap() {
             let now = &applied["spec"][name];
