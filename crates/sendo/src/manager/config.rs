@@ -35,6 +35,9 @@ pub struct Config {
     pub workers: BTreeMap<String, usize>,
     /// Which API events are written to; `v1` by default.
     pub events: EventsApi,
+    /// Who all writes are booked under in `managedFields`. `None`, the default:
+    /// each controller under its own name.
+    pub field_manager: Option<String>,
     /// How to elect a leader. `None`, the default: no election, this replica leads.
     pub election: Option<ElectionOptions>,
     /// Where metrics are served, at `/metrics`: `host:port`, or `:port` for all
@@ -67,6 +70,7 @@ impl Config {
             install_kinds: false,
             workers: BTreeMap::new(),
             events: EventsApi::default(),
+            field_manager: None,
             election: None,
             metrics_address: None,
             metrics_secure: false,
