@@ -28,7 +28,7 @@ mod text;
 mod types;
 mod walk;
 
-pub use shown::show_as_go;
+pub use shown::{show_as_go, show_as_stored};
 pub use types::{TypeId, Types};
 pub use walk::SchemaRef;
 

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::Response;
 use sendo_apimachinery::Status;
-use sendo_apimachinery::schema::{Types, show_as_go};
+use sendo_apimachinery::schema::{Types, show_as_stored};
 use sendo_store::{KeyRange, Revision, Store};
 use sendo_world::World;
 use serde_json::Value;
@@ -309,7 +309,7 @@ impl Server {
         if resource.custom.is_none()
             && let Some(schema) = self.types.kind(&types.api_version, &types.kind)
         {
-            show_as_go(schema, object);
+            show_as_stored(schema, object);
         }
     }
 
@@ -321,7 +321,7 @@ impl Server {
         let (from, to) = (&resource.stored, &resource.types);
         let mut converted = (resource.rules.convert)(object, &from.api_version, &to.api_version);
         if let Some(schema) = self.types.kind(&to.api_version, &to.kind) {
-            show_as_go(schema, &mut converted);
+            show_as_stored(schema, &mut converted);
         }
         converted
     }

@@ -13,27 +13,47 @@ use super::{Empty, Field, Raw, Schema, SchemaRef, Shape};
 ///
 /// `null` stands for an absent field, as Go's decoder has it. Fields that the
 /// schema does not name stay, for only a decoder knows what to do with them.
+///
+/// A list or map that is empty stays so where Go shows it.
 pub fn show_as_go(place: SchemaRef<'_>, value: &mut Value) {
+    show(place, value, Empties::Kept);
+}
+
+/// The same of a value that comes from a store, which knows no empty list or map
+/// beside an absent one: both show as `null`.
+pub fn show_as_stored(place: SchemaRef<'_>, value: &mut Value) {
+    show(place, value, Empties::Null);
+}
+
+/// What becomes of empty lists and maps that Go shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Empties {
+    Kept,
+    Null,
+}
+
+fn show(place: SchemaRef<'_>, value: &mut Value, empties: Empties) {
     if value.is_null() {
         *value = zero(place.shape());
     }
     match (place.shape(), value) {
         (Shape::Object(object), Value::Object(map)) => {
             for field in object.fields() {
-                show_field(place.at(&field.schema), field, map);
+                show_field(place.at(&field.schema), field, map, empties);
             }
         }
         (Shape::List(list), Value::Array(items)) if !is_leaf(&list.items) => {
             let place = place.at(&list.items);
-            items.iter_mut().for_each(|item| show_as_go(place, item));
+            items.iter_mut().for_each(|item| show(place, item, empties));
         }
         (Shape::Map(values), Value::Object(map)) if !is_leaf(values) => {
             let place = place.at(values);
-            map.values_mut().for_each(|value| show_as_go(place, value));
+            map.values_mut()
+                .for_each(|value| show(place, value, empties));
         }
         (Shape::Raw(_), value) => {
             if let Some(schema) = place.nested_schema() {
-                show_nested_schemas(schema, value);
+                show_nested_schemas(schema, value, empties);
             }
         }
         _ => {}
@@ -41,33 +61,35 @@ pub fn show_as_go(place: SchemaRef<'_>, value: &mut Value) {
 }
 
 /// A schema, a list of schemas, or something with nothing to show.
-fn show_nested_schemas(schema: SchemaRef<'_>, value: &mut Value) {
+fn show_nested_schemas(schema: SchemaRef<'_>, value: &mut Value, empties: Empties) {
     match value {
-        Value::Object(_) => show_as_go(schema, value),
+        Value::Object(_) => show(schema, value, empties),
         Value::Array(items) => {
             let schemas = items.iter_mut().filter(|item| item.is_object());
-            schemas.for_each(|item| show_as_go(schema, item));
+            schemas.for_each(|item| show(schema, item, empties));
         }
         _ => {}
     }
 }
 
-fn show_field(place: SchemaRef<'_>, field: &Field, map: &mut Map<String, Value>) {
+fn show_field(place: SchemaRef<'_>, field: &Field, map: &mut Map<String, Value>, empties: Empties) {
     match map.get_mut(field.name.as_ref()) {
         Some(value) if !value.is_null() => {
-            show_as_go(place, value);
+            show(place, value, empties);
             let empty = !field.pointer && is_empty(place.shape(), value);
             if empty && field.empty == Empty::Omitted {
                 map.remove(field.name.as_ref());
-            } else if empty && matches!(place.shape(), Shape::List(_) | Shape::Map(_)) {
-                // What is stored knows no empty list beside an absent one.
+            } else if empty
+                && empties == Empties::Null
+                && matches!(place.shape(), Shape::List(_) | Shape::Map(_))
+            {
                 *value = Value::Null;
             }
         }
         _ if is_shown_when_absent(place.shape(), field) => {
             let mut value = Value::Null;
             if !field.pointer {
-                show_as_go(place, &mut value);
+                show(place, &mut value, empties);
             }
             map.insert(field.name.clone().into_owned(), value);
         }
@@ -170,6 +192,19 @@ mod tests {
         assert_eq!(role, json!({"metadata": {}, "rules": null}));
         let map = shown("v1", "ConfigMap", json!({"data": {}, "binaryData": null}));
         assert_eq!(map, json!({"metadata": {}}));
+    }
+
+    #[test]
+    fn an_empty_list_is_null_only_once_it_is_stored() {
+        let types = Types::builtin();
+        let place = types
+            .kind("rbac.authorization.k8s.io/v1", "Role")
+            .expect("a built-in kind");
+        let mut role = json!({"rules": []});
+        show_as_go(place, &mut role);
+        assert_eq!(role["rules"], json!([]));
+        show_as_stored(place, &mut role);
+        assert_eq!(role["rules"], Value::Null);
     }
 
     #[test]
