@@ -16,6 +16,9 @@ pub struct Config {
     pub world: World,
     /// The namespaces to watch; all of them by default.
     pub namespaces: Namespaces,
+    /// Who all writes are booked under in `managedFields`. `None`, the default:
+    /// each controller under its own name.
+    pub field_manager: Option<String>,
     /// How to elect a leader. `None`, the default: no election, this replica leads.
     pub election: Option<ElectionOptions>,
     /// Where metrics are served, at `/metrics`: `host:port`, or `:port` for all
@@ -36,6 +39,7 @@ impl Config {
             client,
             world,
             namespaces: Namespaces::default(),
+            field_manager: None,
             election: None,
             metrics_address: None,
             health_address: None,

@@ -353,9 +353,10 @@ impl Life {
     }
 
     /// A client in the name of a part; a leader's writes pass its gate.
-    fn client(&self, field_manager: &str, world: &World, gate: Option<Gate>) -> Client {
+    fn client(&self, part: &str, world: &World, gate: Option<Gate>) -> Client {
+        let name = self.config.field_manager.as_deref().unwrap_or(part);
         let options = ClientOptions {
-            name: field_manager.to_owned(),
+            name: name.to_owned(),
             ..ClientOptions::default()
         };
         let kube = self.config.client.clone();
