@@ -24,7 +24,7 @@ use std::time::Duration;
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
 use sendo_server::{ApiServer, Authority, CertificateError, Options, Serving, User};
-use sendo_store::{Memory, MemoryOptions, Store};
+use sendo_store::{Memory, Retention, Store};
 use sendo_workloads::Settings;
 use sendo_world::World;
 
@@ -144,7 +144,7 @@ impl Cluster {
     ) -> Result<Self, StartError> {
         let store = match options.store {
             Some(store) => store,
-            None => Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default())),
+            None => Arc::new(Memory::new(world.clock().clone(), Retention::default())),
         };
         let runs = |controller: &str| options.controllers.includes(controller);
         let server = ApiServer::start(Options {
