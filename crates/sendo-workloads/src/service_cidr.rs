@@ -8,12 +8,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR, ServiceCIDRStatus};
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Resource;
+use sendo::client::Patch;
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Result};
+use serde_json::json;
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const READY: &str = "Ready";
@@ -26,13 +28,17 @@ pub fn controller() -> Controller {
         .named("service-cidr-controller")
         .watches(
             kind::<ServiceCIDR>(),
-            map_object(|changed: &ServiceCIDR, reader| others(reader.list::<ServiceCIDR>().iter(), changed)),
+            map_object(|changed: &ServiceCIDR, reader| {
+                others(reader.list::<ServiceCIDR>().iter(), changed)
+            }),
         )
         .watches(
             kind::<IPAddress>(),
             map_object(|address: &IPAddress, reader| {
                 let ranges: Vec<Arc<ServiceCIDR>> = reader.list::<ServiceCIDR>().iter().collect();
-                let holding = ranges.into_iter().filter(|range| contains(range, address.name()));
+                let holding = ranges
+                    .into_iter()
+                    .filter(|range| contains(range, address.name()));
                 holding
                     .map(|range| ObjectKey::cluster(range.name()))
                     .collect::<Vec<_>>()
@@ -53,7 +59,14 @@ fn others(all: impl Iterator<Item = Arc<ServiceCIDR>>, changed: &ServiceCIDR) ->
 }
 
 async fn sync(range: Arc<ServiceCIDR>, cx: Context) -> Result<Action> {
-    let is_held = || range.metadata.finalizers.iter().flatten().any(|own| own == FINALIZER);
+    let is_held = || {
+        range
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|own| own == FINALIZER)
+    };
     if !range.is_being_deleted() {
         if !is_held() {
             let kept = cx.client().modify(&*range, |range: &mut ServiceCIDR| {
@@ -79,7 +92,11 @@ async fn sync(range: Arc<ServiceCIDR>, cx: Context) -> Result<Action> {
         set(&range, condition("False", "Terminating", why, &cx), &cx).await?;
         return Ok(Action::done());
     }
-    let since = range.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    let since = range
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .map(|time| time.0);
     let until = since.map(|since| since + GRACE);
     if let Some(left) = until.and_then(|until| Duration::try_from(until - cx.now()).ok())
         && !left.is_zero()
@@ -108,7 +125,10 @@ fn is_needed(range: &ServiceCIDR, cx: &Context) -> bool {
 }
 
 fn conditions(range: &ServiceCIDR) -> &[Condition] {
-    let conditions = range.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let conditions = range
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref());
     conditions.unwrap_or_default()
 }
 
@@ -134,12 +154,11 @@ async fn set(range: &ServiceCIDR, condition: Condition, cx: &Context) -> Result<
     if conditions(range).iter().any(same) {
         return Ok(());
     }
-    let written = cx.client().status(range, |status: &mut ServiceCIDRStatus| {
-        let conditions = status.conditions.get_or_insert_default();
-        conditions.retain(|own| own.type_ != READY);
-        conditions.push(condition);
-    });
-    written.await?;
+    let mut all = conditions(range).to_vec();
+    all.retain(|own| own.type_ != READY);
+    all.push(condition);
+    let patch = Patch::Merge(json!({"status": {"conditions": all}}));
+    cx.client().patch_status(range, patch).await?;
     Ok(())
 }
 
@@ -176,7 +195,10 @@ impl Network {
 }
 
 fn networks(range: &ServiceCIDR) -> impl Iterator<Item = Network> + '_ {
-    let texts = range.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
+    let texts = range
+        .spec
+        .iter()
+        .flat_map(|spec| spec.cidrs.iter().flatten());
     texts.filter_map(|text| Network::parse(text))
 }
 

@@ -164,7 +164,9 @@ fn time_zone(errors: &mut Errors, path: &Path, zone: &Value) {
 /// The name has been judged: no part of it leads out of the folder of zones.
 fn is_known(zone: &str) -> Option<bool> {
     let zones = std::path::Path::new("/usr/share/zoneinfo");
-    zones.is_dir().then(|| zone == "UTC" || zones.join(zone).is_file())
+    zones
+        .is_dir()
+        .then(|| zone == "UTC" || zones.join(zone).is_file())
 }
 
 fn drop_unserved(cron_job: &mut Value) {
