@@ -1,5 +1,7 @@
 //! What every cluster has from its first moment.
 
+mod groups;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -43,6 +45,7 @@ pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
             json!({"metadata": {"name": name}, "value": value, "description": description});
         create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", object).await?;
     }
+    groups::create_all(server).await?;
     services(server).await
 }
 
