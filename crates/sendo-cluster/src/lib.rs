@@ -23,14 +23,15 @@ use std::time::Duration;
 
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
-use sendo_server::{ApiServer, Authority, CertificateError, Options, Serving, User};
-use sendo_store::{Memory, Retention, Store};
+use sendo_server::{ApiServer, Authority, AuthorityError, Options, Serving, User};
+use sendo_store::Memory;
 use sendo_workloads::Settings;
 use sendo_world::World;
 
 pub use controllers::{Controllers, UnknownController};
 pub use sendo_node::{Pace, Runtime};
 pub use sendo_server::ServeError;
+pub use sendo_store::{Disk, OpenError, Retention, Store};
 
 /// What a cluster is made of.
 #[derive(Clone)]
@@ -44,7 +45,8 @@ pub struct ClusterOptions {
     /// Where the API server listens, over TLS. `None`, the default: nowhere,
     /// and [`Cluster::client`] calls it in this process.
     pub listen: Option<SocketAddr>,
-    /// Where objects are kept. `None`, the default: in memory.
+    /// Where objects are kept, a [`Disk`] for one: a cluster started on a store
+    /// that has been used goes on where that one ended. `None`, the default: in memory.
     pub store: Option<Arc<dyn Store>>,
 }
 
@@ -72,9 +74,9 @@ pub enum StartError {
     /// The API server cannot be served where it should be.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The cluster's certificates could not be made.
+    /// The cluster's certificate authority could not be made, or kept.
     #[error(transparent)]
-    Certificate(#[from] CertificateError),
+    Authority(#[from] AuthorityError),
     /// A part of the cluster did not start.
     #[error("{part} did not start: {cause}")]
     Part {
@@ -158,7 +160,7 @@ impl Cluster {
         let mut root_ca = String::new();
         let mut serving = None;
         if let Some(address) = options.listen {
-            let authority = Authority::new(world.clock().wall())?;
+            let authority = Authority::kept_in(&*store, world.clock().wall()).await?;
             root_ca = authority.pem();
             let listening = server.serve(address, authority).await?;
             tell(&Component {

@@ -74,7 +74,7 @@ mod yaml;
 pub use allocation::ServiceRanges;
 pub use authenticate::Tokens;
 pub use body::Body;
-pub use certs::{Authority, CertificateError, Identity};
+pub use certs::{Authority, AuthorityError, CertificateError, Identity};
 pub use serve::{ServeError, Serving};
 pub use server::{ApiServer, Caller, Options, StartError};
 pub use user::User;
