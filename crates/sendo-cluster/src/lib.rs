@@ -183,7 +183,9 @@ impl Cluster {
         let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
         if !names.is_empty() {
             let user = User::new("system:kube-controller-manager", [] as [&str; 0]);
-            cluster.start_part(workloads, user).await?;
+            cluster
+                .start_part(workloads, user, "kube-controller-manager")
+                .await?;
             tell(&Component {
                 name: "controllers".to_owned(),
                 about: names.join(", "),
@@ -191,7 +193,9 @@ impl Cluster {
         }
         if chosen.includes(controllers::SCHEDULER) {
             let user = User::new("system:kube-scheduler", [] as [&str; 0]);
-            cluster.start_part(sendo_scheduler::manager(), user).await?;
+            cluster
+                .start_part(sendo_scheduler::manager(), user, "kube-scheduler")
+                .await?;
             tell(&Component {
                 name: "scheduler".to_owned(),
                 about: sendo_scheduler::NAME.to_owned(),
@@ -203,7 +207,9 @@ impl Cluster {
                 ..NodeOptions::new(number)
             };
             let user = User::new(format!("system:node:{}", node.name), ["system:nodes"]);
-            cluster.start_part(sendo_node::manager(&node), user).await?;
+            cluster
+                .start_part(sendo_node::manager(&node), user, "kubelet")
+                .await?;
             tell(&Component {
                 about: format!("{} cpu, {}, {} pods", node.cpu, node.memory, node.pods),
                 name: node.name,
@@ -213,10 +219,18 @@ impl Cluster {
         Ok(cluster)
     }
 
-    async fn start_part(&mut self, manager: Manager, user: User) -> Result<(), StartError> {
+    async fn start_part(
+        &mut self,
+        manager: Manager,
+        user: User,
+        field_manager: &str,
+    ) -> Result<(), StartError> {
         let part = manager.name().to_owned();
         let client = kube::Client::new(self.server.as_user(user), "default");
-        let config = Config::new(client, self.world.clone());
+        let config = Config {
+            field_manager: Some(field_manager.to_owned()),
+            ..Config::new(client, self.world.clone())
+        };
         let failed = |cause| StartError::Part {
             part: part.clone(),
             cause,

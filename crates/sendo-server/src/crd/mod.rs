@@ -18,7 +18,7 @@ use sendo_apimachinery::structural::Structural;
 use sendo_store::Revision;
 use sendo_world::Stop;
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::keys::Keys;
 use crate::resource::Resource;
@@ -128,6 +128,7 @@ fn resource(
         definition: text(&definition["metadata"]["name"]).to_owned(),
         types: types.clone(),
         schema: own_schema,
+        merge_schema: OnceLock::new(),
         stored: Arc::clone(stored),
         published: schema.clone(),
         has_status: version["subresources"]
