@@ -66,11 +66,29 @@ fn published(custom: &CustomResource<'_>, describe: Describe<'_>) -> Value {
     if !schema.is_object() {
         schema = json!({});
     }
+    add_alternatives(&mut schema);
     add_to_embedded(&mut schema, describe);
     schema["type"] = json!("object");
     schema[KIND] = json!([group_version_kind(custom.resource, &custom.resource.kind)]);
     add_object_fields(&mut schema, describe);
     schema
+}
+
+/// A number or a text is published as the two that it may be.
+fn add_alternatives(schema: &mut Value) {
+    for key in ["items", "additionalProperties"] {
+        if let Some(schema) = schema.get_mut(key) {
+            add_alternatives(schema);
+        }
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(|map| map.values_mut()) {
+        add_alternatives(property);
+    }
+    let either = schema.get("x-kubernetes-int-or-string") == Some(&json!(true));
+    if either && schema.get("anyOf").is_none() {
+        schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
+    }
 }
 
 /// Whole objects inside others have the fields of objects too, and need them.
@@ -110,15 +128,24 @@ fn add_object_fields(schema: &mut Value, describe: Describe<'_>) {
     schema["properties"] = Value::Object(properties);
 }
 
+const CONVENTIONS: &str =
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const KIND: &str = "x-kubernetes-group-version-kind";
 
 fn published_list(custom: &CustomResource<'_>, object: &str, describe: Describe<'_>) -> Value {
     let mut properties = type_meta(describe);
     properties.insert(
         "metadata".to_owned(),
-        meta("ListMeta", describe, "ConfigMapList"),
+        json!({
+            "allOf": [reference(&format!("{META}.ListMeta"))],
+            "description": format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds"),
+        }),
     );
-    let items = json!({"type": "array", "items": reference(object)});
+    let items = json!({
+        "type": "array",
+        "items": reference(object),
+        "description": format!("List of {}. More info: {CONVENTIONS}", custom.resource.plural),
+    });
     properties.insert("items".to_owned(), items);
     json!({
         "description": format!("{} is a list of {}", custom.list_kind, custom.resource.kind),

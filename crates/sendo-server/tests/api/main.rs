@@ -4,5 +4,6 @@ mod access;
 mod changes;
 mod custom;
 mod objects;
+mod rules;
 mod support;
 mod watching;
