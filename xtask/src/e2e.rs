@@ -27,7 +27,23 @@ use report::Report;
 use session::Session;
 
 /// In the order in which they are run, each on its own.
-const CHAPTERS: [(&str, &str); 1] = [("cluster", include_str!("e2e/chapters/cluster.md"))];
+const CHAPTERS: [(&str, &str); 12] = [
+    ("cluster", include_str!("e2e/chapters/cluster.md")),
+    ("namespaces", include_str!("e2e/chapters/namespaces.md")),
+    ("replicasets", include_str!("e2e/chapters/replicasets.md")),
+    ("nodes", include_str!("e2e/chapters/nodes.md")),
+    ("formats", include_str!("e2e/chapters/formats.md")),
+    ("watch", include_str!("e2e/chapters/watch.md")),
+    ("making", include_str!("e2e/chapters/making.md")),
+    ("editing", include_str!("e2e/chapters/editing.md")),
+    ("apply", include_str!("e2e/chapters/apply.md")),
+    (
+        "custom-resources",
+        include_str!("e2e/chapters/custom-resources.md"),
+    ),
+    ("explain", include_str!("e2e/chapters/explain.md")),
+    ("errors", include_str!("e2e/chapters/errors.md")),
+];
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use sendo::World;
-use sendo_cluster::{Cluster, ClusterOptions, Controllers, Runtime};
+use sendo_cluster::{Cluster, ClusterOptions, Controllers, Runtime, ServeError, StartError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::demo;
@@ -86,7 +86,8 @@ impl Up {
         let cluster = Cluster::start_and_tell(&world, options, |component| {
             screen.ready(&component.name, &component.about, began.elapsed());
         })
-        .await?;
+        .await
+        .map_err(|error| self.with_fix(error))?;
         let config = cluster
             .kubeconfig()
             .context("a cluster that listens has a kubeconfig")?;
@@ -98,6 +99,19 @@ impl Up {
         cluster.stop().await;
         world.tasks().stop().await;
         outcome
+    }
+
+    /// Names the flag that helps, where there is one.
+    fn with_fix(&self, error: StartError) -> anyhow::Error {
+        let is_listen = matches!(error, StartError::Serve(ServeError::Listen { .. }));
+        let error = anyhow::Error::new(error);
+        match is_listen {
+            true => error.context(format!(
+                "port {} is not to be had: choose another with --port P, or --port 0 for any",
+                self.port
+            )),
+            false => error,
+        }
     }
 
     /// Tells what there is to try, plays the story, and waits for the end.

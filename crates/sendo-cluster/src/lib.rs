@@ -23,13 +23,14 @@ use std::time::Duration;
 
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
-use sendo_server::{ApiServer, Authority, CertificateError, Options, ServeError, Serving, User};
-use sendo_store::{Memory, MemoryOptions, Store};
+use sendo_server::{ApiServer, Authority, CertificateError, Options, Serving, User};
+use sendo_store::{Memory, Retention, Store};
 use sendo_workloads::Settings;
 use sendo_world::World;
 
 pub use controllers::{Controllers, UnknownController};
 pub use sendo_node::{Pace, Runtime};
+pub use sendo_server::ServeError;
 
 /// What a cluster is made of.
 #[derive(Clone)]
@@ -143,9 +144,17 @@ impl Cluster {
     ) -> Result<Self, StartError> {
         let store = match options.store {
             Some(store) => store,
-            None => Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default())),
+            None => Arc::new(Memory::new(world.clock().clone(), Retention::default())),
         };
-        let server = ApiServer::start(Options::new(store.clone(), world.clone())).await?;
+        let runs = |controller: &str| options.controllers.includes(controller);
+        let server = ApiServer::start(Options {
+            require_service_accounts: runs("serviceaccount-controller"),
+            protect_storage: runs("persistentvolume-protection-controller")
+                && runs("persistentvolumeclaim-protection-controller"),
+            await_parts: true,
+            ..Options::new(store.clone(), world.clone())
+        })
+        .await?;
         let mut root_ca = String::new();
         let mut serving = None;
         if let Some(address) = options.listen {
@@ -198,6 +207,7 @@ impl Cluster {
                 name: node.name,
             });
         }
+        cluster.server.all_up();
         Ok(cluster)
     }
 

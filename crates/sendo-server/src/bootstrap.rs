@@ -1,16 +1,25 @@
 //! What every cluster has from its first moment.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
+use sendo_apimachinery::MetaMut;
+use sendo_apimachinery::addresses::Cidr;
+use sendo_store::{At, Transaction};
 use serde_json::{Value, json};
 
+use crate::call::time_text;
+use crate::keys::Keys;
 use crate::pipeline;
 use crate::server::{Server, StartError};
 use crate::user::{MASTERS, User};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+/// What the server itself is called: the service that it is, and the range its services are in.
+const SELF: &str = "kubernetes";
 
 /// Creates what is always there and absent yet, through the pipeline like anybody would.
 pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
@@ -34,19 +43,156 @@ pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
             json!({"metadata": {"name": name}, "value": value, "description": description});
         create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", object).await?;
     }
+    services(server).await
+}
+
+/// The range that services get their addresses from, and the service that is this server.
+async fn services(server: &Arc<Server>) -> Result<(), StartError> {
+    const RANGES: &str = "/apis/networking.k8s.io/v1/servicecidrs";
+    let cidrs: Vec<String> = server.services.cidrs.iter().map(Cidr::canonical).collect();
+    let Some(address) = server.services.first_address() else {
+        return Ok(());
+    };
+    let ready = json!({
+        "type": "Ready",
+        "status": "True",
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+        "lastTransitionTime": time_text(server.world.clock().wall()),
+    });
+    let range = json!({"metadata": {"name": SELF}, "spec": {"cidrs": cidrs}});
+    if create(server, RANGES, range).await? == Made::Now {
+        let status = json!({"status": {"conditions": [ready]}});
+        send(
+            server,
+            Method::PATCH,
+            &format!("{RANGES}/{SELF}/status"),
+            &status,
+        )
+        .await?;
+    }
+    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+    let service = json!({
+        "metadata": {"name": SELF, "labels": labels},
+        "spec": {
+            "clusterIP": address.to_string(),
+            "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    });
+    // Its address is taken if it is there already.
+    let key = Keys::new("", "services", true).object(Some("default"), SELF);
+    let failed = |error: sendo_store::Error| StartError::Bootstrap {
+        object: format!("services/{SELF}"),
+        message: error.to_string(),
+    };
+    let found = server.store.get(&key, At::Latest).await.map_err(failed)?;
+    if found.entry.is_none() {
+        create(server, "/api/v1/namespaces/default/services", service).await?;
+    }
     Ok(())
 }
 
-async fn create(server: &Arc<Server>, path: &str, object: Value) -> Result<(), StartError> {
+/// Tells the cluster where the server listens, by the endpoints of the service that it is.
+///
+/// They are written as they are, loopback addresses too, which nobody else may
+/// write: it is where this server is.
+pub(crate) async fn advertise(server: &Arc<Server>, address: SocketAddr) -> Result<(), StartError> {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let port = json!({"name": "https", "port": address.port(), "protocol": "TCP"});
+    let service = json!({"spec": {"ports": [
+        {"name": "https", "port": 443, "protocol": "TCP", "targetPort": address.port()},
+    ]}});
+    let path = format!("/api/v1/namespaces/default/services/{SELF}");
+    send(server, Method::PATCH, &path, &service).await?;
+    let endpoints = json!({
+        "metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [{"addresses": [{"ip": ip}], "ports": [port]}],
+    });
+    write(server, ("", "v1", "endpoints"), endpoints).await?;
+    let slice = json!({
+        "metadata": {"labels": {"kubernetes.io/service-name": SELF}, "generation": 1},
+        "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+        "ports": [port],
+    });
+    write(server, ("discovery.k8s.io", "v1", "endpointslices"), slice).await
+}
+
+/// Puts an object about the server itself into the store, in place of an older one.
+async fn write(
+    server: &Arc<Server>,
+    (group, version, plural): (&str, &str, &str),
+    mut object: Value,
+) -> Result<(), StartError> {
+    const NAMESPACE: &str = "default";
+    let failed = |error: &dyn std::fmt::Display| StartError::Bootstrap {
+        object: format!("{plural}/{SELF}"),
+        message: error.to_string(),
+    };
+    let catalog = server.catalog();
+    let resource = catalog
+        .find(group, version, plural)
+        .ok_or_else(|| failed(&"it is not served"))?;
+    let key = resource.keys.object(Some(NAMESPACE), SELF);
+    let mut meta = MetaMut::of(&mut object);
+    meta.set_name(SELF);
+    meta.set_namespace(NAMESPACE);
+    meta.set_uid(&server.world.random().uuid());
+    meta.set_creation_timestamp(&time_text(server.world.clock().wall()));
+    object["apiVersion"] = resource.stored.api_version.as_str().into();
+    object["kind"] = resource.stored.kind.as_str().into();
+    let put = Transaction::new().put(key, server.encode(resource, &mut object));
+    server
+        .store
+        .commit(put)
+        .await
+        .map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+/// Whether something was made, or was there already.
+#[derive(PartialEq)]
+enum Made {
+    Now,
+    Before,
+}
+
+async fn create(server: &Arc<Server>, path: &str, object: Value) -> Result<Made, StartError> {
+    match send(server, Method::POST, path, &object).await? {
+        // This store has been started on before.
+        StatusCode::CONFLICT => Ok(Made::Before),
+        _ => Ok(Made::Now),
+    }
+}
+
+async fn send(
+    server: &Arc<Server>,
+    method: Method,
+    path: &str,
+    object: &Value,
+) -> Result<StatusCode, StartError> {
+    let media_type = if method == Method::PATCH {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
     let user = User::new("system:apiserver", [MASTERS]);
-    let request = http::Request::post(path)
-        .header(http::header::CONTENT_TYPE, "application/json")
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, media_type)
+        .header(http::header::USER_AGENT, "kube-apiserver/1")
         .body(Full::new(Bytes::from(object.to_string())))
         .expect("a request of constants is well formed");
     let response = pipeline::handle(server, Some(&user), request).await;
-    // Taken: this store has been started on before.
-    if matches!(response.status().as_u16(), 201 | 409) {
-        return Ok(());
+    let code = response.status();
+    if code.is_success() || code == StatusCode::CONFLICT {
+        return Ok(code);
     }
     let Ok(body) = response.into_body().collect().await;
     let answer: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! `/healthz`, `/livez` and `/readyz`: is the server well, alive, ready?
 
+use std::sync::atomic::Ordering;
+
 use http::StatusCode;
 
 use crate::answer::Answer;
@@ -29,7 +31,7 @@ const CHECKS: [Check; 4] = [
     Check {
         name: "informer-sync",
         only_ready: true,
-        is_well: |_| true,
+        is_well: |server| server.parts_are_up.load(Ordering::Acquire),
     },
     Check {
         name: "shutdown",

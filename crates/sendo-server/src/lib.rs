@@ -30,6 +30,7 @@
 //! in tables in [`printers`].
 
 mod admission;
+mod allocation;
 mod answer;
 mod authenticate;
 mod authorise;
@@ -70,6 +71,7 @@ mod view;
 mod wire;
 mod yaml;
 
+pub use allocation::ServiceRanges;
 pub use authenticate::Tokens;
 pub use body::Body;
 pub use certs::{Authority, CertificateError, Identity};

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
 use crate::certs::{self, Authority, CertificateError, Identity};
-use crate::server::ApiServer;
+use crate::server::{ApiServer, StartError};
 use crate::user;
 
 /// How long a client may take to shake hands, and to send a request's head.
@@ -36,6 +36,9 @@ pub enum ServeError {
     /// A certificate could not be made.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// The endpoints of the service `kubernetes` could not be written.
+    #[error(transparent)]
+    Advertise(#[from] StartError),
     /// The TLS library refuses the certificates.
     #[error("the TLS library refuses the server's certificates: {0}")]
     Tls(String),
@@ -55,7 +58,7 @@ impl ApiServer {
     /// The server's certificate is signed by `authority`, and whoever shows a
     /// certificate signed by it is the user that names (CN) and in its groups (O).
     /// Connections are tasks of the server: [`ApiServer::shutdown`] ends them
-    /// after the requests they carry.
+    /// after the requests they carry. The service `kubernetes` leads here.
     ///
     /// # Errors
     /// If the address cannot be listened on, or no certificate can be made.
@@ -69,6 +72,7 @@ impl ApiServer {
         let bound = listener.local_addr().map_err(listen)?;
         let acceptor = acceptor(&authority, bound)?;
         let admin = authority.client("kubernetes-admin", user::MASTERS)?;
+        self.advertise(bound).await?;
         let server = self.clone();
         let tasks = self.world().tasks().clone();
         self.world().tasks().spawn("listener", async move {

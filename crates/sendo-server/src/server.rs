@@ -1,6 +1,8 @@
 //! The API server as a value: what it keeps, and how to call it.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +18,7 @@ use sendo_world::World;
 use serde_json::Value;
 use tower::Service;
 
+use crate::allocation::ServiceRanges;
 use crate::authenticate::Tokens;
 use crate::body::Body;
 use crate::bootstrap;
@@ -39,6 +42,16 @@ pub struct Options {
     /// controller that makes the `default` ones. Without it (the default here) a
     /// pod is let in with the account's name alone.
     pub require_service_accounts: bool,
+    /// Whether volumes and claims are kept while they are in use, as in a cluster
+    /// with the controllers that let go of them. Without those (the default here)
+    /// they would stay for ever.
+    pub protect_storage: bool,
+    /// What services are given addresses and ports from. A store that has been
+    /// started on before keeps the addresses it began with.
+    pub services: ServiceRanges,
+    /// Whether `/readyz` fails until [`ApiServer::all_up`] is called, because
+    /// more than the server makes the cluster. `false` by default.
+    pub await_parts: bool,
 }
 
 impl Options {
@@ -49,6 +62,9 @@ impl Options {
             world,
             tokens: Tokens::new(),
             require_service_accounts: false,
+            protect_storage: false,
+            services: ServiceRanges::default(),
+            await_parts: false,
         }
     }
 }
@@ -90,7 +106,8 @@ pub enum StartError {
 impl ApiServer {
     /// Starts a server: reads what the store holds and creates what every cluster
     /// has, if it is absent: the namespaces `default`, `kube-system`, `kube-public`
-    /// and `kube-node-lease`, and the two priority classes of the system.
+    /// and `kube-node-lease`, the two priority classes of the system, the range of
+    /// service addresses and the service `kubernetes`.
     ///
     /// # Errors
     /// If the store fails.
@@ -100,6 +117,9 @@ impl ApiServer {
             world: options.world.child("api-server"),
             tokens: options.tokens,
             require_service_accounts: options.require_service_accounts,
+            protect_storage: options.protect_storage,
+            services: options.services,
+            parts_are_up: AtomicBool::new(!options.await_parts),
             types: Types::builtin(),
             documents: Documents::default(),
             definitions: tokio::sync::Mutex::default(),
@@ -133,8 +153,18 @@ impl ApiServer {
         }
     }
 
+    pub(crate) async fn advertise(&self, address: SocketAddr) -> Result<(), StartError> {
+        bootstrap::advertise(&self.server, address).await
+    }
+
     pub(crate) fn world(&self) -> &World {
         &self.server.world
+    }
+
+    /// Tells the server that the rest of the cluster is up: `/readyz` may pass
+    /// from now on. Needed with [`Options::await_parts`] only.
+    pub fn all_up(&self) {
+        self.server.parts_are_up.store(true, Ordering::Release);
     }
 
     /// Ends all watches, refuses new requests, and waits for the server's own tasks.
@@ -217,6 +247,11 @@ pub(crate) struct Server {
     pub(crate) world: World,
     pub(crate) tokens: Tokens,
     pub(crate) require_service_accounts: bool,
+    pub(crate) protect_storage: bool,
+    /// What services are given addresses and ports from.
+    pub(crate) services: ServiceRanges,
+    /// Whether the parts of the cluster beside this server are up.
+    pub(crate) parts_are_up: AtomicBool,
     /// The types of built-in kinds.
     pub(crate) types: Types,
     /// OpenAPI documents that were asked for.
@@ -255,11 +290,20 @@ impl Server {
             custom.prepare_storage(object);
             return wire::encode(object);
         }
+        self.show(resource, object);
+        wire::encode(object)
+    }
+
+    /// Gives an object in its storage version the form that Go would show, if it is of a built-in kind.
+    ///
+    /// What is stored has that form; what is compared with it must have it too.
+    pub(crate) fn show(&self, resource: &Resource, object: &mut Value) {
         let types = &resource.stored;
-        if let Some(schema) = self.types.kind(&types.api_version, &types.kind) {
+        if resource.custom.is_none()
+            && let Some(schema) = self.types.kind(&types.api_version, &types.kind)
+        {
             show_as_go(schema, object);
         }
-        wire::encode(object)
     }
 
     /// A stored object in the version of `resource`, as Go would show it.

@@ -88,7 +88,16 @@ impl Resource {
         if !errors.is_empty() {
             return errors;
         }
-        let rules = MetaRules {
+        validate_create(
+            Meta::of(object),
+            &self.metadata_rules(),
+            &Path::new("metadata"),
+        )
+    }
+
+    /// What metadata is judged by whatever the kind.
+    pub(crate) fn metadata_rules(&self) -> MetaRules {
+        MetaRules {
             scope: if self.is_namespaced() {
                 Scope::Namespaced
             } else {
@@ -96,7 +105,6 @@ impl Resource {
             },
             name: names::path_segment,
             finalizers: FinalizerNames::Any,
-        };
-        validate_create(Meta::of(object), &rules, &Path::new("metadata"))
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! An ordered, versioned key-value store with watches: what the API server keeps its objects in.
 //!
 //! Keys are text, values opaque bytes. Back ends stand behind the [`Store`]
-//! trait: [`Memory`] keeps everything in this process. The suite in `contract`,
+//! trait: [`Memory`] keeps everything in this process, [`Disk`] in a folder too, so
+//! that nothing that was answered is lost. The suite in `contract`,
 //! behind the cargo feature of that name, states what each back end must do and
 //! runs over any of them.
 //!
@@ -9,14 +10,14 @@
 //! use std::sync::Arc;
 //!
 //! use futures::StreamExt;
-//! use sendo_store::{At, KeyRange, Memory, MemoryOptions, Store, Transaction};
+//! use sendo_store::{At, KeyRange, Memory, Retention, Store, Transaction};
 //! use sendo_world::World;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), sendo_store::Error> {
 //! let world = World::real();
 //! let store: Arc<dyn Store> =
-//!     Arc::new(Memory::new(world.clock().clone(), MemoryOptions::default()));
+//!     Arc::new(Memory::new(world.clock().clone(), Retention::default()));
 //!
 //! // Create, unless someone else has.
 //! let create = Transaction::new().absent("/pods/a").put("/pods/a", "pending");
@@ -65,10 +66,13 @@
 pub mod contract;
 
 mod change;
+mod disk;
 mod error;
+mod live;
 mod memo;
 mod memory;
 mod range;
+mod retention;
 mod transaction;
 mod watch;
 
@@ -78,10 +82,12 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 pub use change::{Batch, Change, Entry};
+pub use disk::{Disk, OpenError};
 pub use error::Error;
 pub use memo::Memo;
-pub use memory::{Memory, MemoryOptions};
+pub use memory::Memory;
 pub use range::{Key, KeyRange};
+pub use retention::Retention;
 pub use transaction::{Expect, Guard, Transaction, Write};
 pub use watch::{Watch, WatchSource};
 

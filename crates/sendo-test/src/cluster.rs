@@ -9,11 +9,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use sendo::cache::{Cache, CacheOptions};
 use sendo::client::{Client, ClientOptions, Deletion, Patch};
+use sendo::election::ElectionOptions;
 use sendo::{Config, Manager, Running, Typed, World};
 use sendo_cluster::{Cluster, ClusterOptions};
 use sendo_store::{KeyRange, Revision, Store};
 use serde_json::Value;
 
+use crate::faults::Faults;
 use crate::view::View;
 
 /// How long, in virtual time, [`TestCluster::until`] waits before it gives up.
@@ -84,8 +86,30 @@ impl TestCluster {
 
     /// Runs a program on the cluster until the test ends; returns when it is ready.
     pub async fn run(&self, manager: Manager) {
-        let config = Config::new(self.inner.kube.clone(), self.inner.world.clone());
-        self.run_with(manager, config).await;
+        self.run_with(manager, self.config()).await;
+    }
+
+    /// How a program runs on this cluster by default, to be changed and given to
+    /// [`TestCluster::run_with`].
+    pub fn config(&self) -> Config {
+        Config::new(self.inner.kube.clone(), self.inner.world.clone())
+    }
+
+    /// The settings of one of several replicas of a program: each has a world of
+    /// its own, as if it ran on a machine of its own, and they elect a leader
+    /// by the lease `lease` in the namespace `default`.
+    pub fn replica(&self, name: &str, lease: &str) -> Config {
+        let world = self.inner.world.child(name);
+        Config {
+            election: Some(ElectionOptions::new("default", lease)),
+            ..Config::new(self.inner.kube.clone(), world)
+        }
+    }
+
+    /// The settings of a program whose requests meet `faults`.
+    pub fn faulty(&self, faults: &Faults) -> Config {
+        let service = self.inner.view.server().client_service();
+        Config::new(faults.client(service), self.inner.world.clone())
     }
 
     /// The same with other settings than the defaults.

@@ -40,11 +40,13 @@
 //! process loses every race against a clock that leaps.
 
 mod cluster;
+mod faults;
 mod record;
 mod run;
 mod view;
 
 pub use cluster::TestCluster;
+pub use faults::Faults;
 pub use record::{Recording, record};
 pub use run::run_with_seed;
 pub use sendo_macros::test;

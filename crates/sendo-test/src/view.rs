@@ -21,6 +21,10 @@ impl View {
         View { server }
     }
 
+    pub(crate) fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
     /// The object under `key`.
     pub fn get<K: Typed>(&self, key: impl Into<ObjectKey>) -> Option<K> {
         let key = key.into();

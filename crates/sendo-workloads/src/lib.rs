@@ -3,12 +3,15 @@
 //! [`CONTROLLERS`] is the table of a controller manager: a name and what it
 //! adds to the manager. [`manager`] declares one with those that are asked for.
 
+mod claim;
+pub mod deployment;
 pub mod garbage;
 pub mod namespace;
 mod pods;
 pub mod replicaset;
 pub mod root_ca;
 pub mod service_account;
+pub mod storage_protection;
 
 use sendo::{Controller, Manager};
 
@@ -24,8 +27,15 @@ pub type Initializer = (&'static str, fn(&Settings) -> Controller);
 
 /// All controllers, under the names that Kubernetes' controller manager gives them.
 pub const CONTROLLERS: &[Initializer] = &[
+    ("deployment-controller", |_| deployment::controller()),
     ("garbage-collector-controller", |_| garbage::controller()),
     ("namespace-controller", |_| namespace::controller()),
+    ("persistentvolume-protection-controller", |_| {
+        storage_protection::volumes()
+    }),
+    ("persistentvolumeclaim-protection-controller", |_| {
+        storage_protection::claims()
+    }),
     ("replicaset-controller", |_| replicaset::controller()),
     ("root-ca-certificate-publisher-controller", |settings| {
         root_ca::controller(&settings.root_ca)

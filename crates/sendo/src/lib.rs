@@ -33,7 +33,7 @@ pub use manager::{Config, Manager, RunContext, Runnable, Running, everywhere, on
 pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 pub use reader::Reader;
 pub use sendo_world::{Clock, Moment, Random, Timestamp, World};
-pub use serve::{BindError, Listener};
+pub use serve::{Answer, Asked, BindError, Listener};
 
 /// The README's examples compile.
 #[cfg(doctest)]

@@ -1,4 +1,5 @@
-//! A small HTTP server for what machines ask a program: metrics and probes.
+//! A small HTTP server for what is asked of a program: metrics, probes, and
+//! pages of its own that a runnable serves.
 
 use std::io;
 use std::net::SocketAddr;
@@ -100,7 +101,18 @@ impl Listener {
 
     /// Answers requests with `handler` until `stop`; then lets those under way
     /// finish for 5 s and returns when no connection is left.
-    pub(crate) async fn serve<H, F>(self, world: &World, stop: &Stop, handler: H)
+    ///
+    /// ```no_run
+    /// use sendo::{Answer, Asked, Listener, Manager, everywhere};
+    ///
+    /// let program = Manager::new("greeter").runnable(everywhere("page", |cx| async move {
+    ///     let listener = Listener::bind("127.0.0.1:8080", "PAGE_ADDRESS").await?;
+    ///     let page = |asked: Asked| async move { Answer::ok(format!("you asked for {}\n", asked.path)) };
+    ///     listener.serve(cx.world(), cx.stopping(), page).await;
+    ///     Ok(())
+    /// }));
+    /// ```
+    pub async fn serve<H, F>(self, world: &World, stop: &Stop, handler: H)
     where
         H: Fn(Asked) -> F + Clone + Send + 'static,
         F: Future<Output = Answer> + Send + 'static,
@@ -168,12 +180,12 @@ where
 
 /// What is asked of a handler: a GET or HEAD request.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// The path, without a slash at its end.
-    pub(crate) path: String,
+    pub path: String,
     query: String,
-    /// The `Accept` header.
-    pub(crate) accept: String,
+    /// The `Accept` header; empty if there is none.
+    pub accept: String,
 }
 
 impl Asked {
@@ -192,7 +204,7 @@ impl Asked {
     }
 
     /// The values of a query parameter, in order, as they are written.
-    pub(crate) fn parameters<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn parameters<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         pairs.filter(move |(key, _)| *key == name).map(|(_, v)| v)
@@ -201,14 +213,23 @@ impl Asked {
 
 /// What a handler answers.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: String,
+pub struct Answer {
+    /// The status code.
+    pub status: StatusCode,
+    /// The `Content-Type` header.
+    pub content_type: &'static str,
+    /// The page.
+    pub body: String,
 }
 
 impl Answer {
-    pub(crate) fn text(status: StatusCode, body: impl Into<String>) -> Self {
+    /// A page of plain text.
+    pub fn ok(body: impl Into<String>) -> Self {
+        Answer::text(StatusCode::OK, body)
+    }
+
+    /// Plain text with another status.
+    pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
         Answer {
             status,
             content_type: "text/plain; charset=utf-8",
@@ -216,7 +237,8 @@ impl Answer {
         }
     }
 
-    pub(crate) fn not_found() -> Self {
+    /// That there is no such page.
+    pub fn not_found() -> Self {
         Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
 

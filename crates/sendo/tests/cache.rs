@@ -14,7 +14,7 @@ use sendo::cache::{Cache, CacheOptions, Delivery, Index, Informer, Selection, Su
 use sendo::client::{self, Client, ClientOptions, Deletion};
 use sendo::{Event, Kind, ObjectExt, ObjectKey, Random, World};
 use sendo_server::{ApiServer, Options};
-use sendo_store::{Memory, MemoryOptions};
+use sendo_store::{Memory, Retention};
 use serde_json::json;
 use tower::ServiceExt;
 
@@ -25,9 +25,9 @@ static BY_OWNER: Index<ConfigMap, String> =
 
 /// A server that remembers only its last few changes.
 async fn server(world: &World) -> ApiServer {
-    let options = MemoryOptions {
+    let options = Retention {
         keep_changes: 3,
-        ..MemoryOptions::default()
+        ..Retention::default()
     };
     let store = Arc::new(Memory::new(world.clock().clone(), options));
     let options = Options::new(store, world.clone());

@@ -6,7 +6,7 @@
 //! | `<pod:id>` | text of the class `id`, kept under the name `pod` |
 //! | `<pod>` | what was kept under that name |
 //! | a line `...` | any lines, or none |
-//! | two or more spaces inside a line | the space between two columns |
+//! | two or more spaces inside a line | the space between two columns, or a tab |
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Pattern {
             kept: Vec::new(),
         };
         for line in lines {
-            let compiled = pattern.line(line, names)?;
+            let compiled = pattern.line(line.trim_end(), names)?;
             pattern.lines.push(compiled);
         }
         Ok(pattern)
@@ -109,7 +109,7 @@ impl Pattern {
             rest = &rest[next..];
             let spaces = rest.len() - rest.trim_start_matches(' ').len();
             if spaces > 0 {
-                compiled.push_str(if spaces > 1 { " {2,}" } else { " " });
+                compiled.push_str(if spaces > 1 { r"(?: {2,}|\t)" } else { " " });
                 rest = &rest[spaces..];
             } else if let Some((placeholder, after)) = self.placeholder(rest, names)? {
                 compiled.push_str(&placeholder);

@@ -81,7 +81,7 @@ struct Play<'a> {
 /// A command that goes on while others run.
 struct Background {
     running: Running,
-    /// How much of its output was compared already.
+    /// How many bytes of its output were compared already.
     seen: usize,
 }
 
@@ -214,12 +214,12 @@ impl Background {
     fn until(&mut self, expected: &Pattern) -> (Outcome, Comparison) {
         let began = Instant::now();
         loop {
-            let all = self.running.printed();
-            let printed = all[self.seen..].to_owned();
+            let length = self.running.length();
+            let printed = self.running.printed(self.seen);
             let comparison = expected.compare(&printed);
             let equal = matches!(comparison, Comparison::Equal(_));
             if equal || began.elapsed() > PATIENCE {
-                self.seen = all.len();
+                self.seen = length;
                 return (Outcome { printed, exit: 0 }, comparison);
             }
             thread::sleep(INTERVAL);

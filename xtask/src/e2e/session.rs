@@ -45,7 +45,7 @@ impl Session {
         let mut running = self.start(words, input)?;
         let exit = running.wait(PATIENCE)?;
         Ok(Outcome {
-            printed: running.printed(),
+            printed: running.printed(0),
             exit,
         })
     }
@@ -94,11 +94,17 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// What it printed so far; all of it once it is over.
-    pub(super) fn printed(&self) -> String {
-        let mut text = self.output.text();
-        text.push_str(&self.errors.text());
+    /// What it printed so far, without the first bytes of standard output; all
+    /// of it once it is over.
+    pub(super) fn printed(&self, after: usize) -> String {
+        let mut text = self.output.text(after);
+        text.push_str(&self.errors.text(0));
         text
+    }
+
+    /// How many bytes of standard output there are so far.
+    pub(super) fn length(&self) -> usize {
+        lock(&self.output.bytes).len()
     }
 
     /// Waits for its end and its last words.
@@ -113,7 +119,7 @@ impl Running {
                 break status;
             }
             if began.elapsed() > patience {
-                bail!("not over in {patience:?}; it printed:\n{}", self.printed());
+                bail!("not over in {patience:?}; it printed:\n{}", self.printed(0));
             }
             thread::sleep(Duration::from_millis(2));
         };
@@ -173,8 +179,8 @@ impl Collected {
         Self { bytes, reader }
     }
 
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&lock(&self.bytes)).into_owned()
+    fn text(&self, after: usize) -> String {
+        String::from_utf8_lossy(&lock(&self.bytes)[after..]).into_owned()
     }
 
     fn finish(&mut self) {

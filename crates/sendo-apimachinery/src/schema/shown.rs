@@ -56,8 +56,12 @@ fn show_field(place: SchemaRef<'_>, field: &Field, map: &mut Map<String, Value>)
     match map.get_mut(field.name.as_ref()) {
         Some(value) if !value.is_null() => {
             show_as_go(place, value);
-            if !field.pointer && field.empty == Empty::Omitted && is_empty(place.shape(), value) {
+            let empty = !field.pointer && is_empty(place.shape(), value);
+            if empty && field.empty == Empty::Omitted {
                 map.remove(field.name.as_ref());
+            } else if empty && matches!(place.shape(), Shape::List(_) | Shape::Map(_)) {
+                // What is stored knows no empty list beside an absent one.
+                *value = Value::Null;
             }
         }
         _ if is_shown_when_absent(place.shape(), field) => {

@@ -24,6 +24,9 @@ pub(super) const STEPS: &[&str] = &[
 
 /// How long a step has to come true.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The same for a step that is broken on purpose: long enough for it to come
+/// true if breaking it did nothing.
+const PATIENCE_WITH_BROKEN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What the steps have at hand.
@@ -73,6 +76,10 @@ impl<'a> Story<'a> {
     where
         F: Future<Output = Result<String, String>>,
     {
+        let patience = match self.sabotages(step) {
+            true => PATIENCE_WITH_BROKEN,
+            false => PATIENCE,
+        };
         let mut instead = String::new();
         let clock = self.world.clock();
         let waiting = async {
@@ -84,12 +91,12 @@ impl<'a> Story<'a> {
                 clock.sleep(LOOK_EVERY).await;
             }
         };
-        match clock.timeout(PATIENCE, waiting).await {
+        match clock.timeout(patience, waiting).await {
             Some(saw) => {
                 self.screen.step(did, &saw);
                 Ok(())
             }
-            None => Err(anyhow::anyhow!("after {} s: {instead}", PATIENCE.as_secs()))
+            None => Err(anyhow::anyhow!("after {} s: {instead}", patience.as_secs()))
                 .with_context(|| format!("step `{step}` did not come true")),
         }
     }

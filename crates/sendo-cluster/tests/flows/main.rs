@@ -1,5 +1,6 @@
 //! From objects to running pods and back, on the whole cluster in virtual time.
 
+mod deployments;
 mod garbage;
 mod namespaces;
 mod nodes;

@@ -1,95 +1,113 @@
 //! What is decided about a write beyond its kind's own rules.
 //!
-//! Built-in steps stand here in their order; policies, webhooks and quota have
-//! their place between them and the store.
+//! A write passes twice. First it is completed, step by step in the order of
+//! Kubernetes' own; mutating policies and webhooks come last there. Then, once
+//! its kind's rules have found nothing wrong with it, it is judged by what else
+//! the cluster holds; validating policies, webhooks and quota come last there.
 
-mod pods;
+mod accounts;
+mod classes;
+mod identity;
+mod limits;
+mod lookup;
+mod place;
+mod priority;
+mod runtime;
+mod storage;
+mod tolerations;
+mod topology;
 
-use sendo_apimachinery::status::Cause;
-use sendo_apimachinery::{GroupResource, Meta, Status};
-use sendo_store::At;
+use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
-use crate::call::{Call, backend};
-use crate::keys::Keys;
+use crate::call::Call;
 
-/// Namespaces that are always there.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+pub(crate) use place::admit_delete;
 
 /// Completes a new object, or refuses it.
 pub(crate) async fn admit_create(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
-    check_place(call, Meta::of(object).name()).await?;
-    if call.resource.is_core("pods") {
-        pods::complete(call, object).await?;
+    place::check(call, Meta::of(object).name()).await?;
+    match resource_of(call) {
+        // What is no pod at all, validation tells.
+        ("", "pods") if object["spec"].is_object() => {
+            limits::admit_pod(call, object).await?;
+            accounts::admit(call, object).await?;
+            priority::admit(call, object).await?;
+            tolerations::admit(object);
+            runtime::admit(call, object).await?;
+            topology::admit(call, object).await?;
+        }
+        ("", "persistentvolumeclaims") => {
+            classes::default_storage_class(call, object).await?;
+            storage::protect(call, object, storage::CLAIM);
+        }
+        ("", "persistentvolumes") => storage::protect(call, object, storage::VOLUME),
+        ("certificates.k8s.io", "certificatesigningrequests") => identity::admit(call, object),
+        ("networking.k8s.io", "ingresses") => {
+            classes::default_ingress_class(call, object).await?;
+        }
+        _ => {}
     }
     Ok(())
 }
 
 /// Completes an object that is written again.
-pub(crate) fn admit_update(call: &Call<'_>, new: &mut Value, old: &Value) {
-    if call.resource.is_core("pods") {
-        pods::complete_again(new, old);
-    }
-}
-
-/// Refuses a creation where nothing may be created: in a namespace that is
-/// absent or on its way out, of a kind that is.
-async fn check_place(call: &Call<'_>, name: &str) -> Result<(), Status> {
-    if call
-        .resource
-        .custom
-        .as_ref()
-        .is_some_and(|custom| custom.terminating)
-    {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Status::forbidden(
-            &call.resource.group_resource(),
-            name,
-            why,
-        ));
-    }
-    let Some(namespace) = call.namespace() else {
-        return Ok(());
-    };
-    let namespaces = GroupResource::new("", "namespaces");
-    let key = Keys::new("", "namespaces", false).object(None, namespace);
-    let found = call
-        .server
-        .store
-        .get(&key, At::Latest)
-        .await
-        .map_err(backend)?;
-    let entry = found
-        .entry
-        .ok_or_else(|| Status::not_found(&namespaces, namespace))?;
-    let object: Value =
-        serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours");
-    if object["status"]["phase"] != "Terminating"
-        && Meta::of(&object).deletion_timestamp().is_none()
-    {
-        return Ok(());
-    }
-    let why = format_args!(
-        "unable to create new content in namespace {namespace} because it is being terminated"
-    );
-    Err(
-        Status::forbidden(&call.resource.group_resource(), name, why).with_cause(Cause {
-            reason: "NamespaceTerminating".to_owned(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".to_owned(),
-        }),
-    )
-}
-
-/// Refuses the deletion of what must stay.
-pub(crate) fn admit_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
-    let resource = call.resource.group_resource();
-    if resource == GroupResource::new("", "namespaces") && IMMORTAL.contains(&name) {
-        return Err(Status::forbidden(
-            &resource,
-            name,
-            "this namespace may not be deleted",
-        ));
+pub(crate) async fn admit_update(
+    call: &Call<'_>,
+    new: &mut Value,
+    old: &Value,
+) -> Result<(), Status> {
+    if resource_of(call) == ("", "pods") && new["spec"].is_object() {
+        priority::admit_again(new, old);
+        tolerations::admit(new);
+        topology::admit(call, new).await?;
     }
     Ok(())
+}
+
+/// Judges a new object that its kind's rules have passed.
+pub(crate) async fn validate_create(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+    match resource_of(call) {
+        ("", "pods") => {
+            limits::validate_pod(call, object).await?;
+            runtime::validate(call, object).await
+        }
+        ("", "persistentvolumeclaims") => limits::validate_claim(call, object).await,
+        ("scheduling.k8s.io", "priorityclasses") => priority::validate_class(call, object).await,
+        _ => Ok(()),
+    }
+}
+
+/// Judges a changed object that its kind's rules have passed.
+pub(crate) async fn validate_update(
+    call: &Call<'_>,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Status> {
+    match resource_of(call) {
+        ("", "persistentvolumeclaims") => {
+            if Meta::of(old).deletion_timestamp().is_none() {
+                limits::validate_claim(call, new).await?;
+            }
+            storage::validate_resize(call, new, old).await
+        }
+        ("scheduling.k8s.io", "priorityclasses") => priority::validate_class(call, new).await,
+        _ => Ok(()),
+    }
+}
+
+fn resource_of<'a>(call: &Call<'a>) -> (&'a str, &'a str) {
+    if call.resource.custom.is_some() {
+        return ("", "");
+    }
+    (&call.resource.facts.group, &call.resource.facts.plural)
+}
+
+/// The refusal of an object for a reason outside of it.
+fn forbid(call: &Call<'_>, object: &Value, why: impl std::fmt::Display) -> Status {
+    Status::forbidden(
+        &call.resource.group_resource(),
+        Meta::of(object).name(),
+        why,
+    )
 }

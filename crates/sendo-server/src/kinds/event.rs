@@ -3,11 +3,11 @@
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::check::{self, Errors};
 use super::value::{Read, Write, with_api_version};
-use super::{NAMESPACE, Rules, UnknownFields};
+use super::{NAMESPACE, Rules, UnknownFields, internal};
 
 const CORE: &str = "v1";
 const EVENTS: &str = "events.k8s.io/v1";
@@ -203,10 +203,24 @@ fn unchanged(errors: &mut Errors, key: &str, shown: &str, new: &Value, old: &Val
     );
     let of = |event: &Value| match event.at(key) {
         Value::Null if key == "count" => 0.into(),
+        Value::Null if key == "source" => json!({}),
         Value::Null if is_text => "".into(),
         value => value.clone(),
     };
-    check::immutable(errors, &Path::new(shown), &of(new), &of(old));
+    let kind = match key {
+        "involvedObject" => "ObjectReference",
+        "related" => "*ObjectReference",
+        "source" => "EventSource",
+        _ => return check::immutable(errors, &Path::new(shown), &of(new), &of(old)),
+    };
+    if of(new) != of(old) {
+        let value = internal::bad_value(kind, &of(new));
+        errors.push(Error::invalid(
+            &Path::new(shown),
+            value,
+            "field is immutable",
+        ));
+    }
 }
 
 fn series(errors: &mut Errors, event: &Value) {

@@ -37,23 +37,26 @@ mod diff;
 mod event;
 mod flow_control;
 mod internal;
+mod key_pair;
 mod lease;
 mod limits;
 mod namespace;
 mod network;
 mod node;
 mod ordered;
-mod pod;
+pub(crate) mod pod;
 mod policy;
 mod quota;
 mod rbac;
-mod resources;
+pub(crate) mod resources;
 mod secret;
 mod service_account;
 mod storage;
 pub(crate) mod value;
 mod workloads;
 mod writes;
+
+pub(crate) use network::service;
 
 use jiff::Timestamp;
 use sendo_apimachinery::field::Error;

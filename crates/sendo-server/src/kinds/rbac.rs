@@ -3,6 +3,7 @@
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
+use sendo_apimachinery::selector::LabelSelector;
 use serde_json::Value;
 
 use super::Rules;
@@ -111,7 +112,15 @@ fn validate_cluster_role(role: &Value) -> Errors {
         errors.push(Error::required(&path, fault));
     }
     for (i, selector) in selectors.iter().enumerate() {
-        check::selector(&mut errors, &path.index(i), selector);
+        let path = path.index(i);
+        check::selector(&mut errors, &path, selector);
+        if LabelSelector::from_object(Some(selector)).is_err() {
+            errors.push(Error::invalid(
+                &path,
+                Value::Null,
+                "invalid label selector.",
+            ));
+        }
     }
     errors
 }

@@ -51,7 +51,7 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// The amount at a place of an object; nothing where there is none.
-pub(super) fn amount(value: &Value) -> Quantity {
+pub(crate) fn amount(value: &Value) -> Quantity {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
@@ -60,10 +60,28 @@ pub(super) fn amount(value: &Value) -> Quantity {
     text.parse().unwrap_or_else(|_| nothing())
 }
 
+/// Whether two lists of resources are of the same amounts, however they are written.
+pub(crate) fn is_same(one: &Value, other: &Value) -> bool {
+    let amounts = |list: &Value| -> BTreeMap<String, Quantity> {
+        let members = list.as_object().into_iter().flatten();
+        members
+            .map(|(name, value)| (name.clone(), amount(value)))
+            .collect()
+    };
+    let (one, other) = (amounts(one), amounts(other));
+    one.len() == other.len()
+        && one
+            .iter()
+            .zip(&other)
+            .all(|((name, amount), (other, theirs))| name == other && amount.cmp(theirs).is_eq())
+}
+
 /// The text of an amount that is not whole, if so.
 pub(super) fn fractional(value: &Value) -> Option<String> {
     let amount = amount(value);
-    (amount.milli() % 1000 != 0).then(|| amount.to_string())
+    // An amount too large to be counted in thousandths has none.
+    let milli = amount.milli();
+    (milli != i64::MAX && milli % 1000 != 0).then(|| amount.to_string())
 }
 
 fn nothing() -> Quantity {

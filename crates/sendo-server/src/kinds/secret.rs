@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sendo_apimachinery::decode::{Format, untyped};
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::check::{self, Errors};
 use super::value::{Read, Write};
-use super::{NAMESPACE, Rules, UnknownFields};
+use super::{NAMESPACE, Rules, UnknownFields, key_pair};
 
 /// The most bytes a Secret or ConfigMap may hold.
 pub(super) const MAX_SIZE: usize = 1024 * 1024;
@@ -30,6 +31,8 @@ pub(super) const RULES: Rules = Rules {
         errors.extend(validate(new));
         errors
     },
+    warnings_on_create: warnings,
+    warnings_on_update: |new, _| warnings(new),
     selectable_fields: &[NAMESPACE, ("type", |secret| secret.text("type").to_owned())],
     unknown_fields: UnknownFields::NotSupported,
     ..Rules::NEUTRAL
@@ -51,6 +54,11 @@ fn default(secret: &mut Value) {
         secret.object("data").set(&key, encoded);
     }
     secret.remove("stringData");
+    if let Some(data) = secret.existing("data").and_then(Value::as_object_mut) {
+        for value in data.values_mut().filter(|value| value.is_null()) {
+            *value = "".into();
+        }
+    }
 }
 
 fn validate(secret: &Value) -> Errors {
@@ -126,25 +134,34 @@ fn docker_config(errors: &mut Errors, path: &Path, value: Option<&Value>) {
 
 /// Why bytes are no JSON object, as Go's decoder says it.
 fn json_object_fault(bytes: &[u8]) -> Option<String> {
-    const INTO: &str = "into Go value of type map[string]interface {}";
-    match serde_json::from_slice::<Value>(bytes) {
-        Ok(Value::Object(_) | Value::Null) => None,
-        Ok(Value::Array(_)) => Some(format!("json: cannot unmarshal array {INTO}")),
-        Ok(Value::String(_)) => Some(format!("json: cannot unmarshal string {INTO}")),
-        Ok(Value::Number(_)) => Some(format!("json: cannot unmarshal number {INTO}")),
-        Ok(Value::Bool(_)) => Some(format!("json: cannot unmarshal bool {INTO}")),
-        Err(error) if error.is_eof() => Some("unexpected end of JSON input".to_owned()),
-        Err(_) => {
-            let first = String::from_utf8_lossy(bytes)
-                .trim_start()
-                .chars()
-                .next()
-                .unwrap_or_default();
-            Some(format!(
-                "invalid character '{first}' looking for beginning of value"
-            ))
-        }
+    let found = match untyped(bytes, Format::Json) {
+        Ok(decoded) => decoded.value,
+        Err(error) => return Some(error.to_string()),
+    };
+    let what = match found {
+        Value::Object(_) | Value::Null => return None,
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+    };
+    Some(format!(
+        "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+    ))
+}
+
+/// A pair of certificate and key that is none is taken, and told.
+fn warnings(secret: &Value) -> Vec<String> {
+    if secret.text("type") != "kubernetes.io/tls" {
+        return Vec::new();
     }
+    let decoded = |key: &str| {
+        STANDARD
+            .decode(secret.at("data").text(key))
+            .unwrap_or_default()
+    };
+    let fault = key_pair::fault(&decoded("tls.crt"), &decoded("tls.key"));
+    fault.into_iter().collect()
 }
 
 /// How many bytes a value of `data` stands for.
@@ -221,7 +238,7 @@ mod tests {
                 ),
                 vec![
                     "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": \
-                     invalid character 'n' looking for beginning of value",
+                     invalid character 'o' in literal null (expecting 'u')",
                 ],
             ),
         ];

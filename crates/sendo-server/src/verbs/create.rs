@@ -6,6 +6,7 @@ use sendo_store::{At, Error, Revision, Transaction};
 use serde_json::Value;
 
 use crate::admission;
+use crate::allocation;
 use crate::answer::Answer;
 use crate::call::{Call, backend, time_text};
 use crate::crd;
@@ -39,7 +40,12 @@ pub(crate) async fn insert(
     let named = !Meta::of(&object).name().is_empty();
     let generated = !Meta::of(&object).generate_name().is_empty();
     for attempt in 1.. {
-        let stored = insert_once(call, object.clone(), options).await;
+        let stored = loop {
+            // What it claims may go to somebody else meanwhile.
+            if let Some(stored) = insert_once(call, object.clone(), options).await.transpose() {
+                break stored;
+            }
+        };
         match stored {
             Err(status)
                 if generated
@@ -60,17 +66,19 @@ pub(crate) async fn insert(
     unreachable!("the attempts are counted");
 }
 
+/// Puts an object into the store; `None` if what it claims was given to another meanwhile.
 async fn insert_once(
     call: &Call<'_>,
     mut object: Value,
     options: &WriteOptions,
-) -> Result<Stored, Status> {
+) -> Result<Option<Stored>, Status> {
     let cx = call.cx();
     let resource = call.resource;
     begin(call, &mut object);
     owners::dedup(call, &mut object);
     let name = Meta::of(&object).name().to_owned();
     admission::admit_create(call, &mut object).await?;
+    let claims = allocation::on_create(call, &mut object).await?;
     resource.prepare_create(&cx, &mut object);
 
     let mut errors = resource.validate_create(&cx, &object);
@@ -84,6 +92,7 @@ async fn insert_once(
         call.request.warn(warning);
     }
     (resource.rules.canonicalize)(&mut object);
+    admission::validate_create(call, &object).await?;
 
     if Meta::of(&object)
         .resource_version()
@@ -96,9 +105,11 @@ async fn insert_once(
     }
     let key = call.key(&name)?;
     let value = call.encode(&mut object);
-    let transaction = Transaction::new()
-        .absent(key.clone())
-        .put(key.clone(), value.clone());
+    let transaction = claims.join(
+        Transaction::new()
+            .absent(key.clone())
+            .put(key.clone(), value.clone()),
+    );
     if options.dry_run {
         let found = call
             .server
@@ -108,14 +119,15 @@ async fn insert_once(
             .map_err(backend)?;
         return match found.entry {
             Some(entry) => Err(taken(call, &name, &entry.value)),
-            None => Ok(Stored {
+            None => Ok(Some(Stored {
                 value,
                 at: Revision(0),
-            }),
+            })),
         };
     }
     match call.server.store.commit(transaction).await {
-        Ok(at) => Ok(Stored { value, at }),
+        Ok(at) => Ok(Some(Stored { value, at })),
+        Err(Error::Conflict { key: lost, .. }) if lost != key => Ok(None),
         Err(Error::Conflict { found, .. }) => Err(taken(
             call,
             &name,

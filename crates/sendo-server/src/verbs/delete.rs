@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::admission;
+use crate::allocation;
 use crate::answer::Answer;
 use crate::call::{Call, backend, time_text};
 use crate::crd::lifecycle;
@@ -202,8 +203,9 @@ async fn write(
         Step::Leave => Ok(Outcome::Unchanged(as_is())),
         Step::Delete if options.is_dry_run() => Ok(Outcome::Gone(as_is())),
         Step::Delete => {
+            let claims = allocation::on_delete(call, &call.decode(entry));
             let at = store
-                .commit(guarded(entry.modified).delete(entry.key.clone()))
+                .commit(claims.join(guarded(entry.modified).delete(entry.key.clone())))
                 .await?;
             Ok(Outcome::Gone(Stored {
                 value: entry.value.clone(),

@@ -2,12 +2,13 @@
 
 use http::StatusCode;
 use sendo_apimachinery::field::{Error as FieldError, Path};
-use sendo_apimachinery::meta::{FinalizerNames, validate_update};
+use sendo_apimachinery::meta::{FinalizerNames, validate_create, validate_update};
 use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
 use sendo_store::{At, Entry, Error, Revision, Transaction};
 use serde_json::Value;
 
 use crate::admission;
+use crate::allocation::{self, Claims};
 use crate::answer::Answer;
 use crate::call::{Call, backend};
 use crate::crd;
@@ -119,11 +120,17 @@ pub(crate) async fn change(
         let old = call.decode(&entry);
         let mut new = next(&old)?;
         lock(call, &mut new, &entry)?;
+        call.server.show(call.resource, &mut new);
         owners::dedup(call, &mut new);
+        let mut claims = Claims::default();
         if let Strategy::Main = strategy {
-            admission::admit_update(call, &mut new, &old);
+            admission::admit_update(call, &mut new, &old).await?;
+            claims = allocation::on_update(call, &mut new, &old).await?;
         }
         let warnings = judge(call, strategy, &mut new, &old)?;
+        if let Strategy::Main = strategy {
+            admission::validate_update(call, &new, &old).await?;
+        }
         let value = call.encode(&mut new);
         for warning in warnings {
             call.request.warn(warning);
@@ -143,9 +150,9 @@ pub(crate) async fn change(
         let gone = is_finished(&new, &old);
         let guarded = Transaction::new().unchanged(entry.key.clone(), entry.modified);
         let transaction = if gone {
-            guarded.delete(entry.key.clone())
+            allocation::on_delete(call, &old).join(guarded.delete(entry.key.clone()))
         } else {
-            guarded.put(entry.key.clone(), value.clone())
+            claims.join(guarded.put(entry.key.clone(), value.clone()))
         };
         match call.server.store.commit(transaction).await {
             // What the last finalizer lets go was never stored in its last form.
@@ -213,12 +220,14 @@ fn judge(
     if meta.view().deletion_grace_period_seconds().is_none() {
         restore(&mut meta, was, "deletionGracePeriodSeconds");
     }
-    let mut errors = validate_update(
+    let path = Path::new("metadata");
+    let mut errors = validate_create(Meta::of(new), &call.resource.metadata_rules(), &path);
+    errors.extend(validate_update(
         Meta::of(new),
         was,
         FinalizerNames::Any,
-        &Path::new("metadata"),
-    );
+        &path,
+    ));
     errors.extend(strategy.validate(call.resource, &cx, new, old));
     if call.resource.is_definition() {
         errors.extend(crd::validate_update(new, old, &call.server.types));

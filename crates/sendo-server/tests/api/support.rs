@@ -27,11 +27,16 @@ pub(crate) struct Answer {
 
 impl Fixture {
     pub(crate) async fn start() -> Self {
+        Fixture::start_with(|_| {}).await
+    }
+
+    /// A server with other options than the default ones.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
         let world = World::seeded(1);
         let store = Arc::new(Memory::new(world.clock().clone(), Default::default()));
-        let server = ApiServer::start(Options::new(store, world.clone()))
-            .await
-            .unwrap();
+        let mut options = Options::new(store, world.clone());
+        change(&mut options);
+        let server = ApiServer::start(options).await.unwrap();
         Fixture { server, world }
     }
 
@@ -74,6 +79,13 @@ impl Fixture {
             body.to_string(),
         )
         .await
+    }
+
+    /// Sends a merge patch.
+    pub(crate) async fn merge(&self, uri: &str, body: Value) -> Answer {
+        let headers = [("content-type", "application/merge-patch+json")];
+        self.call(&format!("PATCH {uri}"), &headers, body.to_string())
+            .await
     }
 
     pub(crate) async fn delete(&self, uri: &str) -> Answer {

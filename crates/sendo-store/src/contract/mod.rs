@@ -37,11 +37,11 @@ pub use writes::*;
 /// `rt-multi-thread`.
 ///
 /// ```
-/// use sendo_store::{Memory, MemoryOptions};
+/// use sendo_store::{Memory, Retention};
 /// use sendo_world::World;
 ///
 /// async fn open(keep: Option<usize>) -> Memory {
-///     let mut options = MemoryOptions::default();
+///     let mut options = Retention::default();
 ///     options.keep_changes = keep.unwrap_or(options.keep_changes);
 ///     Memory::new(World::seeded(0).clock().clone(), options)
 /// }

@@ -1,6 +1,7 @@
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use sendo_world::World;
@@ -8,8 +9,8 @@ use sendo_world::World;
 use super::*;
 
 async fn open(keep: Option<usize>) -> Memory {
-    let defaults = MemoryOptions::default();
-    memory(MemoryOptions {
+    let defaults = Retention::default();
+    memory(Retention {
         keep_changes: keep.unwrap_or(defaults.keep_changes),
         ..defaults
     })
@@ -17,7 +18,7 @@ async fn open(keep: Option<usize>) -> Memory {
 
 crate::contract!(open);
 
-fn memory(options: MemoryOptions) -> Memory {
+fn memory(options: Retention) -> Memory {
     Memory::new(World::seeded(0).clock().clone(), options)
 }
 
@@ -47,7 +48,7 @@ fn drain(watch: &mut Watch) -> (Vec<u64>, bool) {
 
 #[tokio::test]
 async fn an_empty_store_is_at_revision_zero() {
-    let store = memory(MemoryOptions::default());
+    let store = memory(Retention::default());
     assert_eq!((store.revision(), store.oldest()), Default::default());
 }
 
@@ -66,7 +67,7 @@ async fn history_is_bounded_by_its_number_of_changes() {
 
 #[tokio::test]
 async fn history_is_bounded_by_the_bytes_of_what_was_replaced() {
-    let store = memory(MemoryOptions {
+    let store = memory(Retention {
         keep_bytes: 45,
         ..Default::default()
     });
@@ -80,7 +81,7 @@ async fn history_is_bounded_by_the_bytes_of_what_was_replaced() {
 #[tokio::test(start_paused = true)]
 async fn history_is_bounded_by_its_age() {
     let world = World::seeded(0);
-    let store = Memory::new(world.clock().clone(), MemoryOptions::default());
+    let store = Memory::new(world.clock().clone(), Retention::default());
     put_times(&store, 3).await;
     world.clock().sleep(Duration::from_secs(200)).await;
     put_times(&store, 1).await;
@@ -92,7 +93,7 @@ async fn history_is_bounded_by_its_age() {
 
 #[tokio::test]
 async fn the_newest_transaction_is_kept_whatever_its_size() {
-    let store = memory(MemoryOptions {
+    let store = memory(Retention {
         keep_changes: 1,
         keep_bytes: 0,
         ..Default::default()
@@ -135,7 +136,7 @@ async fn a_watch_is_cut_off_by_its_first_unread_change_that_is_forgotten() {
 async fn compaction_ends_a_watch_with_unread_changes() {
     // Whether it forgets less or more transactions than there are ranges watched.
     for ranges in [0, 20] {
-        let store = memory(MemoryOptions::default());
+        let store = memory(Retention::default());
         let open = |prefix: &str| store.watch(KeyRange::prefix(prefix), Revision(0)).unwrap();
         let _elsewhere: Vec<_> = (0..ranges).map(|n| open(&format!("c/{n}"))).collect();
         let (mut changed, mut quiet) = (open("a"), open("b"));
@@ -148,7 +149,7 @@ async fn compaction_ends_a_watch_with_unread_changes() {
 
 #[tokio::test]
 async fn all_watches_are_handed_the_same_change() {
-    let store = memory(MemoryOptions::default());
+    let store = memory(Retention::default());
     let open = |range| store.watch(range, Revision(0)).unwrap();
     let mut watches = [
         open(KeyRange::all()),
@@ -174,7 +175,7 @@ async fn all_watches_are_handed_the_same_change() {
 
 #[tokio::test]
 async fn watches_opened_after_one_another_begin_where_each_asked() {
-    let store = memory(MemoryOptions::default());
+    let store = memory(Retention::default());
     put_times(&store, 40).await;
     let starts = [30, 10, 20, 10, 0, 0, 39];
     let open = |after| store.watch(KeyRange::all(), Revision(after)).unwrap();
@@ -235,7 +236,7 @@ impl Wake for Counter {
 
 #[tokio::test]
 async fn a_watch_ends_with_its_store_once_it_has_read_all() {
-    let store = Arc::new(memory(MemoryOptions::default()));
+    let store = Arc::new(memory(Retention::default()));
     let mut waiting = store.watch(KeyRange::prefix("b"), Revision(0)).unwrap();
     let mut unread = store.watch(KeyRange::all(), Revision(0)).unwrap();
     put(&store, "a", "1").await;
@@ -250,7 +251,7 @@ async fn a_watch_ends_with_its_store_once_it_has_read_all() {
 
 #[tokio::test]
 async fn a_commit_wakes_the_watches_of_its_keys_alone_and_holds_no_lock() {
-    let store = Arc::new(memory(MemoryOptions::default()));
+    let store = Arc::new(memory(Retention::default()));
     let ranges = [
         KeyRange::all(),
         KeyRange::prefix("a/"),
@@ -274,13 +275,13 @@ async fn a_commit_wakes_the_watches_of_its_keys_alone_and_holds_no_lock() {
 
 #[tokio::test]
 async fn a_queue_goes_with_its_last_watch() {
-    let store = memory(MemoryOptions::default());
+    let store = memory(Retention::default());
     let one = store.watch(KeyRange::prefix("a"), Revision(0)).unwrap();
     let two = store.watch(KeyRange::prefix("a"), Revision(0)).unwrap();
     let other = store.watch(KeyRange::one("a"), Revision(0)).unwrap();
-    assert_eq!(store.shared.lock().feeds.len(), 2);
+    assert_eq!(store.live.feeds(), 2);
     drop((one, two));
-    assert_eq!(store.shared.lock().feeds.len(), 1);
+    assert_eq!(store.live.feeds(), 1);
     drop(other);
-    assert_eq!(store.shared.lock().feeds.len(), 0);
+    assert_eq!(store.live.feeds(), 0);
 }

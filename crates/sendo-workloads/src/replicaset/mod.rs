@@ -1,13 +1,12 @@
 //! Keeps as many pods of a ReplicaSet as its spec asks for.
 //!
-//! The rooms: `claim` finds the pods that are this set's, adopting and
-//! releasing as labels change; `scale` creates and deletes; `rank` decides
-//! who goes first; `status` writes down what came of it.
+//! The rooms: [`claim`](crate::claim) finds the pods that are this set's,
+//! adopting and releasing as labels change; `scale` creates and deletes; `rank`
+//! decides who goes first; `status` writes down what came of it.
 //!
 //! There are no "expectations" here: reads never go behind this program's own
 //! writes, so a sync right after a create counts the new pods.
 
-mod claim;
 mod rank;
 mod scale;
 mod status;
@@ -20,6 +19,7 @@ use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Reader, Result, Selector};
 
+use crate::claim::Claim;
 use crate::pods::{self, BY_CONTROLLER, ORPHANS};
 
 /// The controller of ReplicaSets.
@@ -56,7 +56,13 @@ async fn sync(set: Arc<ReplicaSet>, cx: Context) -> Result<Action> {
     let Some(selector) = selector(&set) else {
         return Ok(Action::done());
     };
-    let mut pods = claim::claim(&set, &selector, &cx).await?;
+    let claim = Claim {
+        owner: &*set,
+        selector: &selector,
+        controlled: &BY_CONTROLLER,
+        orphans: &ORPHANS,
+    };
+    let mut pods = claim.claim(pods::is_active, &cx).await?;
     pods.retain(|pod| !matches!(pods::phase(pod), "Succeeded" | "Failed"));
     let (terminating, active): (Vec<_>, Vec<_>) =
         pods.into_iter().partition(|pod| pod.is_being_deleted());

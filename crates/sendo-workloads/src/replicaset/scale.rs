@@ -8,7 +8,8 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use sendo::{Context, EventType::*, ObjectExt, client};
 
-use super::{claim, rank};
+use super::rank;
+use crate::claim::controller_reference;
 use crate::pods::BY_CONTROLLER;
 
 /// The most pods created or deleted in one sync.
@@ -108,7 +109,6 @@ fn pod_of(set: &ReplicaSet) -> Pod {
     let template = set.spec.as_ref().and_then(|spec| spec.template.clone());
     let PodTemplateSpec { metadata, spec } = template.unwrap_or_default();
     let wanted = metadata.unwrap_or_default();
-    let owner = serde_json::from_value(claim::owner_reference(set));
     let mut pod = Pod {
         spec,
         ..Pod::default()
@@ -118,7 +118,7 @@ fn pod_of(set: &ReplicaSet) -> Pod {
     pod.metadata.labels = wanted.labels;
     pod.metadata.annotations = wanted.annotations;
     pod.metadata.finalizers = wanted.finalizers;
-    pod.metadata.owner_references = Some(vec![owner.expect("a complete owner reference")]);
+    pod.metadata.owner_references = Some(vec![controller_reference(set)]);
     pod
 }
 

@@ -35,6 +35,7 @@ pub(super) fn start(
         component: component.to_owned(),
         correlator: Correlator::default(),
         lost,
+        last: 0,
     };
     let (stopping, clock) = (world.tasks().stopping().clone(), world.clock().clone());
     world.tasks().spawn("event recorder", async move {
@@ -56,6 +57,8 @@ struct Writer {
     component: String,
     correlator: Correlator,
     lost: Arc<AtomicU64>,
+    /// The number in the last name given.
+    last: u64,
 }
 
 /// A request that may be sent again: it does the same once more.
@@ -139,15 +142,31 @@ impl Writer {
         }
     }
 
-    fn creation(&self, occurrence: &Occurrence, id: Id, message: String) -> (Id, Written, Write) {
+    fn creation(
+        &mut self,
+        occurrence: &Occurrence,
+        id: Id,
+        message: String,
+    ) -> (Id, Written, Write) {
         let object = occurrence.about.name.as_deref().unwrap_or_default();
         let written = Written {
-            name: format!("{object}.{:016x}", self.world.random().u64()),
+            name: format!("{object}.{:016x}", self.number(occurrence)),
             count: 1,
             first: occurrence.at,
         };
         let event = self.event(occurrence, &written, message);
         (id, written, Write::Create(event))
+    }
+
+    /// What tells the event from others about the same object: the time of it in
+    /// nanoseconds, so that a list has them in their order. Below a millisecond
+    /// chance decides, so that no two components choose the same.
+    fn number(&mut self, occurrence: &Occurrence) -> u64 {
+        const MILLISECOND: u64 = 1_000_000;
+        let milliseconds = occurrence.at.as_millisecond().max(0).unsigned_abs();
+        let number = milliseconds * MILLISECOND + self.world.random().below(0..MILLISECOND);
+        self.last = number.max(self.last + 1);
+        self.last
     }
 
     fn count(

@@ -40,6 +40,21 @@ fn accept(call: Call) -> String {
 }
 
 #[tokio::test(start_paused = true)]
+async fn names_are_in_the_order_of_the_events() {
+    let (world, recorder, mut api) = setting();
+    let mut names = Vec::new();
+    for number in 0..20 {
+        recorder.event(&pod(), EventType::Normal, &format!("Reason{number}"), "");
+        let call = api.expect(Method::POST, EVENTS).await;
+        names.push(accept(call));
+        if number % 5 == 0 {
+            world.clock().sleep(SECOND / 1000).await;
+        }
+    }
+    assert!(names.is_sorted(), "{names:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_is_written_beside_its_object() {
     let (_world, recorder, mut api) = setting();
     recorder.event(&pod(), EventType::Warning, "Failed", "it did not work");

@@ -27,6 +27,7 @@ use futures::future::BoxFuture;
 use crate::cache::Selection;
 use crate::controller::{Controller, Declaration};
 use crate::error::{Error, Result};
+use crate::metrics::{Metric, NameTaken, Registry};
 use crate::object::{Kind, Typed};
 use crate::reader::DeclaredRead;
 
@@ -46,6 +47,7 @@ pub struct Manager {
     pub(crate) runnables: Vec<Runnable>,
     pub(crate) reads: Vec<DeclaredRead>,
     pub(crate) checks: Vec<Check>,
+    pub(crate) metrics: Vec<OwnMetric>,
 }
 
 /// A readiness check of the user's own.
@@ -53,6 +55,9 @@ pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) check: CheckFn,
 }
+
+/// A metric of the user's own, registered when the manager starts.
+pub(crate) type OwnMetric = Box<dyn FnOnce(&Registry) -> Result<(), NameTaken> + Send>;
 
 pub(crate) type CheckFn = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
@@ -66,6 +71,7 @@ impl Manager {
             runnables: Vec::new(),
             reads: Vec::new(),
             checks: Vec::new(),
+            metrics: Vec::new(),
         }
     }
 
@@ -101,6 +107,28 @@ impl Manager {
             name: name.to_owned(),
             check: Box::new(move || Box::pin(check())),
         });
+        self
+    }
+
+    /// Adds a metric of the program's own beside those of the library, under the
+    /// name it is scraped by. The program keeps a clone to change it.
+    ///
+    /// A name that is taken already keeps the program from starting.
+    ///
+    /// ```
+    /// use sendo::Manager;
+    /// use sendo::metrics::Counter;
+    ///
+    /// let added: Counter = Counter::default();
+    /// let program = Manager::new("tenants").metric("namespaces_added_total", "Namespaces added", added.clone());
+    /// added.inc();
+    /// # drop(program);
+    /// ```
+    pub fn metric(mut self, name: &str, help: &str, metric: impl Metric) -> Self {
+        let (name, help) = (name.to_owned(), help.to_owned());
+        self.metrics.push(Box::new(move |registry| {
+            registry.register(&name, &help, metric)
+        }));
         self
     }
 

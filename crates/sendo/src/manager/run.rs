@@ -90,12 +90,15 @@ impl Manager {
     /// declaration has [problems](Manager::problems).
     ///
     /// Must be called inside a tokio runtime.
-    pub fn start(self, config: Config) -> Result<Running> {
+    pub fn start(mut self, config: Config) -> Result<Running> {
         self.refuse_problems()?;
         let world = config.world.child(&self.name);
         let stop = world.tasks().stopping().child_token();
         let rooms = Rooms::of(&world);
         let metrics = Registry::new();
+        for register in std::mem::take(&mut self.metrics) {
+            register(&metrics).map_err(Error::terminal)?;
+        }
         let options = CacheOptions {
             name: self.name.clone(),
             ..CacheOptions::default()

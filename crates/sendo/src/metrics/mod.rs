@@ -5,8 +5,7 @@
 //! stand beside them:
 //!
 //! ```
-//! use prometheus_client::metrics::counter::Counter;
-//! use sendo::metrics::{Format, Registry};
+//! use sendo::metrics::{Counter, Format, Registry};
 //!
 //! let registry = Registry::new();
 //! let buckets: Counter = Counter::default();
@@ -33,11 +32,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Metric, Registry as Inner};
+use prometheus_client::registry::Registry as Inner;
+
+pub use prometheus_client::metrics::counter::Counter;
+pub use prometheus_client::metrics::family::Family;
+pub use prometheus_client::metrics::gauge::Gauge;
+pub use prometheus_client::metrics::histogram::Histogram;
+pub use prometheus_client::registry::Metric;
 
 pub use client::ClientMetrics;
 pub use controller::{ActiveWorker, ControllerMetrics, Outcome};

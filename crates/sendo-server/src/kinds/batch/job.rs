@@ -10,7 +10,7 @@ use super::{job_spec, job_status};
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{
-    Cx, Dependents, NAMESPACE, Rules, UnknownFields, ordered, pod, workloads, writes,
+    Cx, Dependents, NAMESPACE, Rules, UnknownFields, internal, ordered, pod, workloads, writes,
 };
 
 /// Labels that tell a job's pods from all others; each pair is the label of today and the one before it.
@@ -43,6 +43,8 @@ pub(super) const RULES: Rules = Rules {
         true => spec_warnings(&Path::new("spec"), new.at("spec")),
         false => Vec::new(),
     },
+    // The labels that are generated are those of the job too.
+    canonicalize: default_labels,
     selectable_fields: &[
         NAMESPACE,
         ("status.successful", |job| {
@@ -247,14 +249,22 @@ fn validate_update(new: &Value, old: &Value) -> Errors {
         "managedBy",
         "successPolicy",
     ] {
-        check::immutable(
-            &mut errors,
-            &path.child(key),
-            spec.at(key),
-            old_spec.at(key),
-        );
+        let (path, new, old) = (path.child(key), spec.at(key), old_spec.at(key));
+        match key {
+            "podFailurePolicy" => fixed(&mut errors, &path, "*PodFailurePolicy", new, old),
+            "successPolicy" => fixed(&mut errors, &path, "*SuccessPolicy", new, old),
+            _ => check::immutable(&mut errors, &path, new, old),
+        }
     }
     errors
+}
+
+/// A member of the internal type `kind` that must stay what it was.
+fn fixed(errors: &mut Errors, path: &Path, kind: &str, new: &Value, old: &Value) {
+    if new != old {
+        let shown = internal::bad_value(kind, new);
+        errors.push(Error::invalid(path, shown, "field is immutable"));
+    }
 }
 
 /// The completions of an indexed job may change together with its parallelism.
@@ -285,9 +295,10 @@ fn template(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
         take_scheduling(&mut old_template, template);
         take_resources(&mut old_template, template);
         let (new, old) = (template.at("spec"), old_template.at("spec"));
-        check::immutable(errors, &path.child("template.spec"), new, old);
+        fixed(errors, &path.child("template.spec"), "PodSpec", new, old);
     } else {
-        check::immutable(errors, &path.child("template"), template, &old_template);
+        let path = path.child("template");
+        fixed(errors, &path, "PodTemplateSpec", template, &old_template);
     }
 }
 

@@ -233,8 +233,10 @@ fn numbers(errors: &mut Errors, path: &Path, job: &Job<'_>, before: &Job<'_>) {
             fault,
         ));
     }
-    let ready = job.status.count("ready");
-    if (moved("ready") || moved("active")) && ready > job.status.count("active") {
+    if let Some(ready) = job.status.number("ready")
+        && (moved("ready") || moved("active"))
+        && ready > job.status.count("active")
+    {
         errors.push(Error::invalid(
             &path.child("ready"),
             ready,

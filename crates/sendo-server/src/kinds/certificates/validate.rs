@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::kinds::check::{self, Errors};
 use crate::kinds::internal;
+use crate::kinds::key_pair::{self, Block};
 use crate::kinds::value::Read;
 
 /// The way a change comes.
@@ -261,34 +262,9 @@ fn certificate_fault(encoded: &str) -> Option<String> {
     blocks.is_empty().then(|| fault.to_owned())
 }
 
-/// One block of a PEM text.
-struct Block {
-    label: String,
-    has_headers: bool,
-}
-
 /// The blocks of a PEM text that is itself in base64.
 fn pem_blocks(encoded: &str) -> Vec<Block> {
-    let bytes = BASE64_STANDARD.decode(encoded).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let mut blocks = Vec::new();
-    let mut rest: &str = &text;
-    while let Some(start) = rest.find("-----BEGIN ") {
-        rest = &rest[start + "-----BEGIN ".len()..];
-        let Some((label, after)) = rest.split_once("-----") else {
-            break;
-        };
-        let end = format!("-----END {label}-----");
-        if let Some(length) = after.find(&end) {
-            let content = &after[..length];
-            blocks.push(Block {
-                label: label.to_owned(),
-                has_headers: content.contains(':'),
-            });
-            rest = &after[length + end.len()..];
-        }
-    }
-    blocks
+    key_pair::blocks(&BASE64_STANDARD.decode(encoded).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ pub(super) mod forms;
 mod ingress;
 mod network_policy;
 mod ranges;
-mod service;
+pub(crate) mod service;
 
 use sendo_apimachinery::addresses::parse_ip;
 use sendo_apimachinery::field::{Error, Path};

@@ -1,6 +1,5 @@
 //! Pods, and the pod templates of the kinds that make them.
 
-mod admit;
 pub(crate) mod affinity;
 mod annotations;
 mod containers;
@@ -47,6 +46,56 @@ pub(super) const RULES: Rules = Rules {
     grace_period: Some(grace_period),
     ..Rules::NEUTRAL
 };
+
+/// Whether a node made the pod to show one of its own.
+pub(crate) fn is_mirror(pod: &Value) -> bool {
+    pod.at("metadata")
+        .at("annotations")
+        .has(annotations::MIRROR)
+}
+
+/// Whether anything in the pod names a secret.
+pub(crate) fn uses_secrets(spec: &Value) -> bool {
+    let names = |reference: &Value, key: &str| !reference.text(key).is_empty();
+    let of_container = |container: &Value| {
+        let sources = container.items("envFrom").iter();
+        let variables = container.items("env").iter();
+        sources
+            .map(|source| source.at("secretRef"))
+            .chain(variables.map(|variable| variable.at("valueFrom").at("secretKeyRef")))
+            .any(|secret| names(secret, "name"))
+    };
+    let of_volume = |volume: &Value| {
+        let by_reference = [
+            "cephfs",
+            "cinder",
+            "flexVolume",
+            "rbd",
+            "scaleIO",
+            "iscsi",
+            "storageos",
+        ];
+        names(volume.at("azureFile"), "secretName")
+            || names(volume.at("secret"), "secretName")
+            || names(volume.at("csi").at("nodePublishSecretRef"), "name")
+            || by_reference
+                .iter()
+                .any(|kind| names(volume.at(kind).at("secretRef"), "name"))
+            || volume
+                .at("projected")
+                .items("sources")
+                .iter()
+                .any(|source| names(source.at("secret"), "name"))
+    };
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    spec.items("imagePullSecrets")
+        .iter()
+        .any(|secret| names(secret, "name"))
+        || lists
+            .iter()
+            .any(|list| spec.items(list).iter().any(of_container))
+        || spec.items("volumes").iter().any(of_volume)
+}
 
 const EPHEMERAL_CONTAINERS: Update = Update {
     prepare: prepare::ephemeral_containers,

@@ -2,12 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{admit, annotations, defaults, quality};
+use super::{annotations, defaults, quality};
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Cx, writes};
 
 pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
-    admit::create(pod);
     writes::first_generation(pod);
     let spec = pod.object("spec");
     drop_unserved(spec);
@@ -30,7 +29,6 @@ pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
 }
 
 pub(super) fn update(_: &Cx<'_>, new: &mut Value, old: &Value) {
-    admit::update(new, old);
     new.copy_from("status", old);
     drop_unserved(new.object("spec"));
     defaults::one_spelling_of_service_account(new.object("spec"));
@@ -129,8 +127,14 @@ pub(crate) fn drop_unserved(spec: &mut Value) {
     spec.remove("schedulingGroup");
     for key in ["initContainers", "containers", "ephemeralContainers"] {
         for container in spec.items_mut(key) {
-            if let Some(lifecycle) = container.existing("lifecycle") {
-                lifecycle.remove("stopSignal");
+            let lifecycle = container.at("lifecycle");
+            if !lifecycle.has("stopSignal") {
+                continue;
+            }
+            if lifecycle.has("postStart") || lifecycle.has("preStop") {
+                container.object("lifecycle").remove("stopSignal");
+            } else {
+                container.remove("lifecycle");
             }
         }
     }

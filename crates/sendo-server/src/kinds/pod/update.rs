@@ -190,7 +190,8 @@ fn narrower_affinity(errors: &mut Errors, path: &Path, new: &Value, old: &Value)
     let path = path.child(REQUIRED).child("nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let fault = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.push(Error::invalid(&path, new, fault));
+        let shown = internal::bad_value("[NodeSelectorTerm", &Value::from(new));
+        errors.push(Error::invalid(&path, shown, fault));
         return;
     }
     for (i, (new, old)) in new.iter().zip(&old).enumerate() {
@@ -200,7 +201,8 @@ fn narrower_affinity(errors: &mut Errors, path: &Path, new: &Value, old: &Value)
         let is_empty = lists.iter().all(|key| new.items(key).is_empty());
         if (was_empty && !is_empty) || !lists.into_iter().all(only_grows) {
             let fault = "only additions are allowed (no mutations or deletions)";
-            errors.push(Error::invalid(&path.index(i), new.clone(), fault));
+            let shown = internal::bad_value("NodeSelectorTerm", new);
+            errors.push(Error::invalid(&path.index(i), shown, fault));
         }
     }
 }

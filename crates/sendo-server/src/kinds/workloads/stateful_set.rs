@@ -169,9 +169,13 @@ fn template(errors: &mut Errors, path: &Path, spec: &Value) {
         .items("volumeClaimTemplates")
         .iter()
         .map(|claim| claim.at("metadata").at("name"));
-    let mut volumes: Vec<Value> = claims
-        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
-        .collect();
+    let mut volumes: Vec<Value> = Vec::new();
+    for name in claims {
+        let volume = json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        if !volumes.contains(&volume) {
+            volumes.push(volume);
+        }
+    }
     let own = pod_spec.items("volumes").iter();
     let own = own.filter(|own| {
         !volumes

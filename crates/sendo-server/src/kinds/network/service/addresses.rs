@@ -10,12 +10,12 @@ use crate::kinds::value::{Read, Write};
 const FIXED: &str = "may not change once set";
 
 /// Whether a service has no address of its own.
-pub(super) fn is_headless(spec: &Value) -> bool {
+pub(crate) fn is_headless(spec: &Value) -> bool {
     spec.items("clusterIPs") == [json!("None")]
 }
 
 /// `clusterIP` of a new service is the first of its `clusterIPs`.
-pub(super) fn one_spelling(spec: &mut Value) {
+pub(crate) fn one_spelling(spec: &mut Value) {
     let single = spec.text("clusterIP").to_owned();
     if !single.is_empty() && spec.items("clusterIPs").is_empty() {
         spec.set("clusterIPs", json!([single]));
@@ -23,7 +23,7 @@ pub(super) fn one_spelling(spec: &mut Value) {
 }
 
 /// The same for a change, by a writer who may know only one of the two fields.
-pub(super) fn one_spelling_after(spec: &mut Value, old: &Value) {
+pub(crate) fn one_spelling_after(spec: &mut Value, old: &Value) {
     let (single, was) = (spec.text("clusterIP").to_owned(), old.text("clusterIP"));
     if spec.items("clusterIPs").is_empty() && single == was {
         spec.copy_from("clusterIPs", old);

@@ -1,8 +1,12 @@
 //! Services.
 
 mod addresses;
+mod families;
 mod validate;
 mod warnings;
+
+pub(crate) use addresses::{is_headless, one_spelling, one_spelling_after};
+pub(crate) use families::{is_same_preference, settle as settle_families};
 
 use serde_json::{Value, json};
 
@@ -11,14 +15,17 @@ use crate::kinds::{Cx, NAMESPACE, Rules, UnknownFields, writes};
 
 pub(super) const RULES: Rules = Rules {
     default,
-    prepare_for_create: |_, service| {
-        service.set("status", json!({"loadBalancer": {}}));
-        addresses::one_spelling(service.object("spec"));
-    },
+    prepare_for_create: |_, service| service.set("status", json!({"loadBalancer": {}})),
     prepare_for_update,
     validate: |_, service| validate::create(service),
     validate_update: |_, new, old| validate::update(new, old),
     validate_status_update: |_, new, old| validate::status_update(new, old),
+    // It was once defaulted for a type that has no traffic.
+    canonicalize: |service| {
+        if service.at("spec").text("type") == "ExternalName" {
+            service.object("spec").remove("internalTrafficPolicy");
+        }
+    },
     warnings_on_create: warnings::of,
     warnings_on_update: |new, _| warnings::of(new),
     prepare_for_status_update: writes::status_with_metadata,
@@ -87,7 +94,6 @@ fn is_externally_accessible(spec: &Value) -> bool {
 
 fn prepare_for_update(_: &Cx<'_>, new: &mut Value, old: &Value) {
     new.copy_from("status", old);
-    keep_allocated(new.object("spec"), old.at("spec"));
     drop_fields_of_old_type(new.object("spec"), old.at("spec"));
     if new.at("spec").text("type") != "LoadBalancer" {
         new.object("status").set("loadBalancer", json!({}));
@@ -95,27 +101,28 @@ fn prepare_for_update(_: &Cx<'_>, new: &mut Value, old: &Value) {
 }
 
 /// Addresses and ports that were given to the service, and that a change leaves out, stay.
-fn keep_allocated(spec: &mut Value, old: &Value) {
-    addresses::one_spelling_after(spec, old);
+pub(crate) fn keep_allocated(spec: &mut Value, old: &Value) {
     let has_address = |spec: &Value| spec.text("type") != "ExternalName";
     if has_address(spec) && has_address(old) {
         addresses::keep(spec, old);
     }
-    if needs_node_ports(spec) && needs_node_ports(old) {
-        let in_use: Vec<i64> = node_ports(spec)
-            .chain(node_ports(old))
-            .filter_map(Value::as_i64)
+    if gets_node_ports(spec) && gets_node_ports(old) {
+        let in_use = |port: &Value| {
+            node_ports(spec).any(|own| own == port) && node_ports(old).any(|own| own == port)
+        };
+        let kept: Vec<Option<Value>> = spec
+            .items("ports")
+            .iter()
+            .map(|port| {
+                let mut before = old.items("ports").iter();
+                let same = before.rfind(|old| old.text("name") == port.text("name"))?;
+                let number = same.at("nodePort");
+                let is_left_out = port.count("nodePort") == 0;
+                (is_left_out && !is_zero(number) && !in_use(number)).then(|| number.clone())
+            })
             .collect();
-        let is_shared = |port: i64| in_use.iter().filter(|other| **other == port).count() > 1;
-        for port in spec
-            .items_mut("ports")
-            .iter_mut()
-            .filter(|port| port.count("nodePort") == 0)
-        {
-            let mut before = old.items("ports").iter();
-            let same = before.rfind(|old| old.text("name") == port.text("name"));
-            let number = same.map_or(0, |old| old.count("nodePort"));
-            if number != 0 && !is_shared(number) {
+        for (port, number) in spec.items_mut("ports").iter_mut().zip(kept) {
+            if let Some(number) = number {
                 port.set("nodePort", number);
             }
         }
@@ -165,11 +172,22 @@ fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
     }
 }
 
-fn needs_node_ports(spec: &Value) -> bool {
+/// Whether the service may have node ports.
+pub(crate) fn needs_node_ports(spec: &Value) -> bool {
     matches!(spec.text("type"), "LoadBalancer" | "NodePort")
 }
 
-fn needs_health_check_port(spec: &Value) -> bool {
+/// Whether the service is given node ports it does not ask for.
+pub(crate) fn gets_node_ports(spec: &Value) -> bool {
+    match spec.text("type") {
+        "NodePort" => true,
+        "LoadBalancer" => spec.switch("allocateLoadBalancerNodePorts").unwrap_or(true),
+        _ => false,
+    }
+}
+
+/// Whether the service has a port that tells load balancers which nodes serve it.
+pub(crate) fn needs_health_check_port(spec: &Value) -> bool {
     spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local"
 }
 

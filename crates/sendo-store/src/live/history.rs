@@ -7,10 +7,9 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use sendo_world::Moment;
 
-use super::MemoryOptions;
 use crate::{
-    At, Batch, Change, Entry, Error, Expect, Guard, Key, KeyRange, Lookup, Memo, Page, Revision,
-    Transaction, Write,
+    At, Batch, Change, Entry, Error, Expect, Guard, Key, KeyRange, Lookup, Memo, Page, Retention,
+    Revision, Transaction, Write,
 };
 
 /// The newest state, and the changes that led to it from the oldest one kept.
@@ -18,7 +17,7 @@ use crate::{
 /// Both are persistent maps: a clone is a snapshot that costs the same at any
 /// size. An older state is the newest with the changes since then undone.
 #[derive(Clone, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     current: OrdMap<Key, Arc<Entry>>,
     log: OrdMap<Revision, Logged>,
     newest: Revision,
@@ -44,16 +43,42 @@ impl Logged {
 }
 
 impl History {
-    pub(super) fn newest(&self) -> Revision {
+    /// The history that ends in `current` and has `batches`, all that came after
+    /// `oldest` up to `newest`; they count as made `at` this moment.
+    pub(crate) fn restored(
+        current: OrdMap<Key, Arc<Entry>>,
+        batches: impl IntoIterator<Item = Batch>,
+        (oldest, newest): (Revision, Revision),
+        at: Moment,
+    ) -> Self {
+        let mut history = History {
+            current,
+            newest,
+            oldest,
+            ..History::default()
+        };
+        for batch in batches {
+            history.log(Logged { batch, at });
+        }
+        history
+    }
+
+    fn log(&mut self, logged: Logged) {
+        self.logged_changes += logged.batch.changes.len();
+        self.logged_bytes += logged.bytes();
+        self.log.insert(logged.batch.revision, logged);
+    }
+
+    pub(crate) fn newest(&self) -> Revision {
         self.newest
     }
 
-    pub(super) fn oldest(&self) -> Revision {
+    pub(crate) fn oldest(&self) -> Revision {
         self.oldest
     }
 
     /// Fails unless every change after `revision` is kept.
-    pub(super) fn check_kept(&self, revision: Revision) -> Result<(), Error> {
+    pub(crate) fn check_kept(&self, revision: Revision) -> Result<(), Error> {
         if revision < self.oldest {
             return Err(Error::Compacted {
                 asked: revision,
@@ -64,7 +89,7 @@ impl History {
     }
 
     /// Fails if `revision` lies ahead.
-    pub(super) fn check_happened(&self, revision: Revision) -> Result<(), Error> {
+    pub(crate) fn check_happened(&self, revision: Revision) -> Result<(), Error> {
         if revision > self.newest {
             return Err(Error::Future {
                 asked: revision,
@@ -75,7 +100,7 @@ impl History {
     }
 
     /// The transactions after `revision`, in order.
-    pub(super) fn after(
+    pub(crate) fn after(
         &self,
         revision: Revision,
     ) -> impl DoubleEndedIterator<Item = &Batch> + use<'_> {
@@ -83,7 +108,7 @@ impl History {
         self.log.range(span).map(|(_, logged)| &logged.batch)
     }
 
-    pub(super) fn get(&self, key: &str, at: At) -> Result<Lookup, Error> {
+    pub(crate) fn get(&self, key: &str, at: At) -> Result<Lookup, Error> {
         let revision = self.resolve(at)?;
         let mut since = self.after(revision).flat_map(|batch| batch.changes.iter());
         let entry = match since.find(|change| *change.key == *key) {
@@ -93,7 +118,7 @@ impl History {
         Ok(Lookup { entry, revision })
     }
 
-    pub(super) fn range(
+    pub(crate) fn range(
         &self,
         range: &KeyRange,
         at: At,
@@ -141,7 +166,7 @@ impl History {
     }
 
     /// Makes the writes, if the guards hold. `None` if that changes nothing.
-    pub(super) fn commit(
+    pub(crate) fn commit(
         &mut self,
         transaction: Transaction,
         at: Moment,
@@ -159,14 +184,11 @@ impl History {
             return Ok(None);
         }
         let batch = Batch { revision, changes };
-        let logged = Logged {
+        self.newest = revision;
+        self.log(Logged {
             batch: batch.clone(),
             at,
-        };
-        self.newest = revision;
-        self.logged_changes += batch.changes.len();
-        self.logged_bytes += logged.bytes();
-        self.log.insert(revision, logged);
+        });
         Ok(Some(batch))
     }
 
@@ -213,23 +235,23 @@ impl History {
         }))
     }
 
-    /// Forgets what exceeds `options`, `at_most` so many transactions, and returns them.
-    pub(super) fn trim(
+    /// Forgets what exceeds `retention`, `at_most` so many transactions, and returns them.
+    pub(crate) fn trim(
         &mut self,
-        options: &MemoryOptions,
+        retention: &Retention,
         now: Moment,
         at_most: usize,
     ) -> Vec<Batch> {
         self.forget_while(at_most, |history, first| {
             history.log.len() > 1
-                && (history.logged_changes > options.keep_changes
-                    || history.logged_bytes > options.keep_bytes
-                    || now.since(first.at) > options.keep_for)
+                && (history.logged_changes > retention.keep_changes
+                    || history.logged_bytes > retention.keep_bytes
+                    || now.since(first.at) > retention.keep_for)
         })
     }
 
     /// Forgets transactions up to `through`, `at_most` so many, and returns them.
-    pub(super) fn compact(&mut self, through: Revision, at_most: usize) -> Vec<Batch> {
+    pub(crate) fn compact(&mut self, through: Revision, at_most: usize) -> Vec<Batch> {
         self.forget_while(at_most, |_, first| first.batch.revision <= through)
     }
 

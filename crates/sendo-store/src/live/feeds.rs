@@ -12,7 +12,7 @@ use crate::{Batch, KeyRange, Revision};
 /// A change costs its own ranges' queues and no other's, both when it is
 /// published and when it is forgotten.
 #[derive(Default)]
-pub(super) struct Feeds {
+pub(crate) struct Feeds {
     feeds: BTreeMap<FeedId, Feed>,
     index: Index,
     opened: u64,
@@ -20,13 +20,13 @@ pub(super) struct Feeds {
 
 /// A watcher, and the feed it reads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct WatcherId {
+pub(crate) struct WatcherId {
     feed: FeedId,
     number: u64,
 }
 
 /// The changes in one range, in order. Watchers hold their place in it themselves.
-pub(super) struct Feed {
+pub(crate) struct Feed {
     range: KeyRange,
     queue: VecDeque<Batch>,
     /// The queue has every change after this one, but for what was forgotten.
@@ -40,7 +40,7 @@ pub(super) struct Feed {
 impl Feeds {
     /// A new watcher of `range`, to whom everything after `after` matters. The
     /// caller has checked that this is kept.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         range: KeyRange,
         after: Revision,
@@ -63,7 +63,7 @@ impl Feeds {
 
     /// Takes a watcher off; its feed goes with the last one. What is left of
     /// both is for the caller to drop when no lock is held.
-    pub(super) fn close(&mut self, watcher: WatcherId) -> (Option<Waker>, Option<Feed>) {
+    pub(crate) fn close(&mut self, watcher: WatcherId) -> (Option<Waker>, Option<Feed>) {
         let feed = self.feed(watcher);
         let waker = feed.waiting.remove(&watcher);
         feed.watchers -= 1;
@@ -78,13 +78,13 @@ impl Feeds {
     }
 
     /// The feed of an open watcher.
-    pub(super) fn feed(&mut self, watcher: WatcherId) -> &mut Feed {
+    pub(crate) fn feed(&mut self, watcher: WatcherId) -> &mut Feed {
         let feed = self.feeds.get_mut(&watcher.feed);
         feed.expect("a feed stays while it has watchers")
     }
 
     /// Queues a transaction where it belongs; returns those who wait for it.
-    pub(super) fn publish(&mut self, batch: &Batch) -> Vec<Waker> {
+    pub(crate) fn publish(&mut self, batch: &Batch) -> Vec<Waker> {
         let mut woken = Vec::new();
         for id in self.index.all_with(batch) {
             let Some(feed) = self.feeds.get_mut(&id) else {
@@ -97,7 +97,7 @@ impl Feeds {
     }
 
     /// Drops transactions, the oldest there are, from where they were queued.
-    pub(super) fn forget(&mut self, batches: &[Batch]) {
+    pub(crate) fn forget(&mut self, batches: &[Batch]) {
         // A few are looked up; for many it is less work to visit every feed once.
         if batches.len() < self.feeds.len() {
             for batch in batches {
@@ -115,12 +115,12 @@ impl Feeds {
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.feeds.len()
     }
 
     /// Everyone who waits.
-    pub(super) fn take_waiting(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_waiting(&mut self) -> Vec<Waker> {
         let feeds = self.feeds.values_mut();
         feeds
             .flat_map(|feed| std::mem::take(&mut feed.waiting).into_values())
@@ -166,19 +166,19 @@ impl Feed {
     }
 
     /// Whether a watcher that has read up to `seen` can no longer go on.
-    pub(super) fn has_lost_after(&self, seen: Revision) -> bool {
+    pub(crate) fn has_lost_after(&self, seen: Revision) -> bool {
         seen < self.lost
     }
 
     /// The first transaction after `seen`.
-    pub(super) fn next_after(&self, seen: Revision) -> Option<Batch> {
+    pub(crate) fn next_after(&self, seen: Revision) -> Option<Batch> {
         let read = self.queue.partition_point(|batch| batch.revision <= seen);
         self.queue.get(read).cloned()
     }
 
     /// Has `waker` woken by the next change. Returns what it replaces, for the
     /// caller to drop when no lock is held.
-    pub(super) fn wait(&mut self, watcher: WatcherId, waker: &Waker) -> Option<Waker> {
+    pub(crate) fn wait(&mut self, watcher: WatcherId, waker: &Waker) -> Option<Waker> {
         match self.waiting.get(&watcher) {
             Some(same) if same.will_wake(waker) => None,
             _ => self.waiting.insert(watcher, waker.clone()),

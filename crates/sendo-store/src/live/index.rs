@@ -5,14 +5,14 @@ use std::ops::Bound;
 
 use crate::{Batch, Key, KeyRange};
 
-pub(super) type FeedId = u64;
+pub(crate) type FeedId = u64;
 
 /// Finds the feeds whose range contains a key.
 ///
 /// Nearly all ranges are a prefix or a single key, which are looked up; any
 /// other is compared one by one.
 #[derive(Default)]
-pub(super) struct Index {
+pub(crate) struct Index {
     ones: BTreeMap<Key, FeedId>,
     prefixes: BTreeMap<Key, FeedId>,
     /// How many prefixes there are of each length: the lengths worth looking up.
@@ -21,7 +21,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn find(&self, range: &KeyRange) -> Option<FeedId> {
+    pub(crate) fn find(&self, range: &KeyRange) -> Option<FeedId> {
         match Shape::of(range) {
             Shape::One(key) => self.ones.get(&key).copied(),
             Shape::Prefix(prefix) => self.prefixes.get(&prefix).copied(),
@@ -32,7 +32,7 @@ impl Index {
         }
     }
 
-    pub(super) fn insert(&mut self, range: &KeyRange, id: FeedId) {
+    pub(crate) fn insert(&mut self, range: &KeyRange, id: FeedId) {
         match Shape::of(range) {
             Shape::One(key) => {
                 self.ones.insert(key, id);
@@ -45,7 +45,7 @@ impl Index {
         }
     }
 
-    pub(super) fn remove(&mut self, range: &KeyRange) {
+    pub(crate) fn remove(&mut self, range: &KeyRange) {
         match Shape::of(range) {
             Shape::One(key) => {
                 self.ones.remove(&key);
@@ -64,7 +64,7 @@ impl Index {
     }
 
     /// The feeds whose range contains a key that the transaction changes.
-    pub(super) fn all_with(&self, batch: &Batch) -> BTreeSet<FeedId> {
+    pub(crate) fn all_with(&self, batch: &Batch) -> BTreeSet<FeedId> {
         let keys = batch.changes.iter().map(|change| &*change.key);
         keys.flat_map(|key| self.with(key)).collect()
     }

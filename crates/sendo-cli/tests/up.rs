@@ -1,0 +1,107 @@
+//! The `sendo up` command, as a person runs it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+fn sendo(arguments: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sendo"));
+    command.args(arguments).current_dir(folder);
+    command.env_remove("RUST_LOG").env_remove("KUBECONFIG");
+    command
+}
+
+fn run(arguments: &[&str]) -> (Output, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = sendo(arguments, folder.path()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, error)
+}
+
+/// The story is broken at one step after the other, and each time it is that step which is named.
+#[test]
+fn a_step_of_the_demo_that_does_not_come_true_fails_it_by_name() {
+    for step in ["pod-replaced", "bucket-unhealthy"] {
+        let (output, error) = run(&["up", "--demo", "--once", "--port=0", "--sabotage", step]);
+        assert_eq!(output.status.code(), Some(1), "{step}: {error}");
+        let named = format!("step `{step}` did not come true");
+        assert!(error.contains(&named), "{step}: {error}");
+    }
+}
+
+#[test]
+fn the_demo_tells_both_stories_and_leaves_a_kubeconfig() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["up", "--demo", "--once", "--port=0", "--kubeconfig=demo.kc"];
+    let output = sendo(&arguments, folder.path()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let told = String::from_utf8_lossy(&output.stdout).to_lowercase();
+    assert!(
+        told.contains("replicaset") && told.contains("bucket"),
+        "{told}"
+    );
+    let config = std::fs::read_to_string(folder.path().join("demo.kc")).unwrap();
+    assert!(config.contains("certificate-authority-data"), "{config}");
+}
+
+#[test]
+fn a_port_in_use_is_told_with_the_flag_that_helps() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (output, error) = run(&["up", "--port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains(&port), "{error}");
+    assert!(error.contains("--port"), "{error}");
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_written_is_told_with_the_flag_that_helps() {
+    let (output, error) = run(&["up", "--port=0", "--kubeconfig=/proc/none/config"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("--kubeconfig FILE"), "{error}");
+}
+
+#[test]
+fn an_unknown_controller_is_told_with_those_there_are() {
+    let (output, error) = run(&["up", "--port=0", "--controllers=replicasets"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("replicasets"), "{error}");
+    assert!(error.contains("replicaset-controller"), "{error}");
+}
+
+/// A cluster in a process of its own, ended with the test.
+struct Up(Child);
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn ctrl_c_stops_everything_and_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut up = sendo(&["up", "--port=0", "--nodes=1"], folder.path());
+    let mut up = Up(up.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(up.0.stdout.take().unwrap());
+    let mut seen = String::new();
+    while !seen.contains("Ctrl-C") {
+        assert_ne!(
+            lines.read_line(&mut seen).unwrap(),
+            0,
+            "ended early: {seen}"
+        );
+    }
+    for component in ["API server", "controllers", "scheduler", "node-0"] {
+        assert!(seen.contains(component), "{component} is missing: {seen}");
+    }
+    let id = up.0.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status().unwrap();
+    assert!(sent.success());
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert!(up.0.wait().unwrap().success(), "{seen}{rest}");
+}

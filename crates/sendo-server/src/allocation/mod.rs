@@ -1,0 +1,170 @@
+//! What services are given out of the cluster's ranges: addresses and node ports.
+//!
+//! Each address and each port that is given out is a key of its own in the
+//! store, written in the same transaction as the service that holds it, under
+//! the condition that it was not there. So nothing is ever given out twice, a
+//! write that fails holds nothing, and a restarted server knows what is taken.
+//! Addresses are kept as the IPAddress objects of Kubernetes; ports, of which
+//! its API shows nothing, below a prefix of their own.
+
+mod addresses;
+mod ports;
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+use sendo_apimachinery::addresses::Cidr;
+use sendo_apimachinery::{Meta, Status};
+use sendo_store::{At, Key, Transaction};
+use serde_json::Value;
+
+use crate::call::{Call, backend};
+use crate::keys::Keys;
+use crate::kinds::service;
+use crate::kinds::value::{Read, Write};
+
+/// What a cluster has to give to services.
+#[derive(Clone, Debug)]
+pub struct ServiceRanges {
+    /// The networks that cluster addresses come from: one, or one of each family,
+    /// the preferred one first. 10.96.0.0/12 by default.
+    pub cidrs: Vec<Cidr>,
+    /// The node ports. 30000 to 32767 by default.
+    pub node_ports: RangeInclusive<u16>,
+}
+
+impl Default for ServiceRanges {
+    fn default() -> Self {
+        ServiceRanges {
+            cidrs: vec![Cidr {
+                address: IpAddr::from([10, 96, 0, 0]),
+                prefix: 12,
+            }],
+            node_ports: 30000..=32767,
+        }
+    }
+}
+
+impl ServiceRanges {
+    /// The families of addresses, the preferred one first.
+    fn families(&self) -> Vec<&'static str> {
+        let family = |cidr: &Cidr| {
+            if cidr.address.is_ipv4() {
+                "IPv4"
+            } else {
+                "IPv6"
+            }
+        };
+        self.cidrs.iter().map(family).collect()
+    }
+
+    /// The address of the service that stands for the server itself: the first there is.
+    pub(crate) fn first_address(&self) -> Option<IpAddr> {
+        self.cidrs.first().map(addresses::first)
+    }
+}
+
+/// What a write takes and gives back beside the object it writes.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    taken: Vec<(Key, Bytes)>,
+    freed: Vec<Key>,
+}
+
+impl Claims {
+    /// Makes these claims a part of the transaction that they are for.
+    pub(crate) fn join(self, mut transaction: Transaction) -> Transaction {
+        for (key, value) in self.taken {
+            transaction = transaction.absent(key.clone()).put(key, value);
+        }
+        for key in self.freed {
+            transaction = transaction.delete(key);
+        }
+        transaction
+    }
+
+    fn take(&mut self, key: Key, value: impl Into<Bytes>) {
+        self.taken.push((key, value.into()));
+    }
+
+    fn free(&mut self, key: Key) {
+        if !self.freed.contains(&key) {
+            self.freed.push(key);
+        }
+    }
+
+    /// Whether nobody holds `key`, as far as can be told before the write.
+    async fn is_free(&self, call: &Call<'_>, key: &Key) -> Result<bool, Status> {
+        if self.taken.iter().any(|(taken, _)| taken == key) {
+            return Ok(false);
+        }
+        let found = call
+            .server
+            .store
+            .get(key, At::Latest)
+            .await
+            .map_err(backend)?;
+        Ok(found.entry.is_none())
+    }
+}
+
+/// Gives a new object what it needs.
+///
+/// What is claimed may be gone when it is written: the transaction then fails on
+/// a key that is not the object's, and the claims are to be made anew.
+pub(crate) async fn on_create(call: &Call<'_>, object: &mut Value) -> Result<Claims, Status> {
+    let mut claims = Claims::default();
+    if !call.resource.is_core("services") {
+        return Ok(claims);
+    }
+    service::one_spelling(object.object("spec"));
+    settle_families(call, object, None)?;
+    addresses::allocate_all(call, &mut claims, object).await?;
+    ports::on_create(call, &mut claims, object).await?;
+    Ok(claims)
+}
+
+/// Gives a changed object what it needs now, and takes back what it needs no more.
+pub(crate) async fn on_update(
+    call: &Call<'_>,
+    new: &mut Value,
+    old: &Value,
+) -> Result<Claims, Status> {
+    let mut claims = Claims::default();
+    if !call.resource.is_core("services") {
+        return Ok(claims);
+    }
+    service::keep_allocated(new.object("spec"), old.at("spec"));
+    service::one_spelling_after(new.object("spec"), old.at("spec"));
+    settle_families(call, new, Some(old))?;
+    addresses::on_update(call, &mut claims, new, old).await?;
+    ports::on_update(call, &mut claims, new, old).await?;
+    Ok(claims)
+}
+
+/// Takes back what an object that goes away was given.
+pub(crate) fn on_delete(call: &Call<'_>, object: &Value) -> Claims {
+    let mut claims = Claims::default();
+    if !call.resource.is_core("services") {
+        return claims;
+    }
+    addresses::on_delete(&mut claims, object.at("spec"));
+    ports::on_delete(&mut claims, object.at("spec"));
+    // A service of the same name must not find the endpoints of this one.
+    let meta = Meta::of(object);
+    let endpoints = Keys::new("", "endpoints", true);
+    claims.free(endpoints.object(Some(meta.namespace()), meta.name()));
+    claims
+}
+
+fn settle_families(call: &Call<'_>, object: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+    let families = call.server.services.families();
+    let old = old.map(|old| old.at("spec"));
+    service::settle_families(object.object("spec"), old, &families)
+        .map_err(|errors| refuse(call, object, &errors))
+}
+
+fn refuse(call: &Call<'_>, object: &Value, errors: &[sendo_apimachinery::field::Error]) -> Status {
+    Status::invalid(&call.resource.group_kind(), Meta::of(object).name(), errors)
+}

@@ -1,0 +1,156 @@
+//! The folder a store is in: found, made, or refused with what to do.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use redb::{Builder, Database, DatabaseError, StorageError};
+
+use super::file::{Fault, File, KNOWN_FORMAT};
+
+const NAME: &str = "objects.redb";
+/// The name until the tables are made: who finds only this finds a store that
+/// was never opened.
+const DRAFT: &str = "objects.redb.new";
+
+/// All entries are in memory anyway; this is for the inner pages while writing.
+const CACHE: usize = 16 << 20;
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error("{} is in use by another process: stop that one, or choose another folder", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder holds files, but no store.
+    #[error("{} holds other files and no store: choose an empty folder", folder.display())]
+    NotAStore {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The store is of a version that this program does not read.
+    #[error("{} was written by another version (its format is {found}, this program's {KNOWN_FORMAT}): open it with that version, or choose another folder", folder.display())]
+    Version {
+        /// The folder.
+        folder: PathBuf,
+        /// The format found.
+        found: u64,
+    },
+    /// What is there cannot be what was written.
+    #[error("the store in {} is damaged ({cause}): put back a copy of the folder, or choose another", folder.display())]
+    Damaged {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The operating system refuses.
+    #[error("cannot open the store in {}: {cause}", folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// What it says.
+        cause: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(super) fn damaged(folder: &Path, cause: Fault) -> Self {
+        OpenError::Damaged {
+            folder: folder.to_owned(),
+            cause: cause.to_string(),
+        }
+    }
+
+    fn of_database(folder: &Path, error: DatabaseError) -> Self {
+        let folder = folder.to_owned();
+        match error {
+            DatabaseError::DatabaseAlreadyOpen => OpenError::InUse { folder },
+            DatabaseError::UpgradeRequired(found) => OpenError::Version {
+                folder,
+                found: found.into(),
+            },
+            DatabaseError::Storage(StorageError::Io(cause)) if !tells_of_damage(&cause) => {
+                OpenError::Io { folder, cause }
+            }
+            other => OpenError::Damaged {
+                folder,
+                cause: other.to_string(),
+            },
+        }
+    }
+}
+
+fn tells_of_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, UnexpectedEof};
+    matches!(error.kind(), InvalidData | UnexpectedEof)
+}
+
+/// Opens the store in `folder`, or makes one.
+pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
+    let io = |cause| OpenError::Io {
+        folder: folder.to_owned(),
+        cause,
+    };
+    let path = folder.join(NAME);
+    if !path.try_exists().map_err(io)? {
+        create(folder)?;
+    }
+    // The database asserts some of what a damaged file breaks.
+    let opened = std::panic::catch_unwind(|| -> Result<Database, DatabaseError> {
+        let mut database = builder().open(&path)?;
+        database.check_integrity()?;
+        Ok(database)
+    });
+    let database = opened
+        .unwrap_or_else(|_| Err(StorageError::Corrupted("it cannot be read".to_owned()).into()))
+        .map_err(|error| OpenError::of_database(folder, error))?;
+    let file = File::new(database);
+    match file.format() {
+        Ok(KNOWN_FORMAT) => Ok(file),
+        Ok(found) => Err(OpenError::Version {
+            folder: folder.to_owned(),
+            found,
+        }),
+        Err(cause) => Err(OpenError::damaged(folder, cause)),
+    }
+}
+
+/// Makes an empty store. It has its name only when it is whole.
+fn create(folder: &Path) -> Result<(), OpenError> {
+    let io = |cause| OpenError::Io {
+        folder: folder.to_owned(),
+        cause,
+    };
+    fs::create_dir_all(folder).map_err(io)?;
+    for found in fs::read_dir(folder).map_err(io)? {
+        if found.map_err(io)?.file_name() != DRAFT {
+            return Err(OpenError::NotAStore {
+                folder: folder.to_owned(),
+            });
+        }
+    }
+    let draft = folder.join(DRAFT);
+    if draft.try_exists().map_err(io)? {
+        fs::remove_file(&draft).map_err(io)?;
+    }
+    let database = builder()
+        .create(&draft)
+        .map_err(|error| OpenError::of_database(folder, error))?;
+    let file = File::create(database).map_err(|cause| OpenError::damaged(folder, cause))?;
+    drop(file);
+    fs::rename(&draft, folder.join(NAME)).map_err(io)?;
+    // The name itself must outlast a loss of power.
+    fs::File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(io)
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE);
+    builder
+}

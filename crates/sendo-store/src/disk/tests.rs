@@ -1,0 +1,357 @@
+use std::io;
+use std::sync::Mutex;
+
+use futures::StreamExt;
+use redb::{Builder, Database, StorageBackend};
+use sendo_world::World;
+use tempfile::TempDir;
+
+use super::*;
+use crate::Batch;
+
+/// A store in a folder that goes with it.
+struct Kept {
+    // In this order: the store is closed before its folder goes.
+    store: Disk,
+    _folder: TempDir,
+}
+
+impl Store for Kept {
+    fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>> {
+        self.store.get(key, at)
+    }
+    fn range(
+        &self,
+        range: KeyRange,
+        at: At,
+        limit: Option<usize>,
+    ) -> BoxFuture<'_, Result<Page, Error>> {
+        self.store.range(range, at, limit)
+    }
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
+        self.store.commit(transaction)
+    }
+    fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, Error> {
+        self.store.watch(range, after)
+    }
+    fn revision(&self) -> Revision {
+        self.store.revision()
+    }
+    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
+        self.store.compact(through)
+    }
+}
+
+async fn open(keep: Option<usize>) -> Kept {
+    let defaults = Retention::default();
+    let retention = Retention {
+        keep_changes: keep.unwrap_or(defaults.keep_changes),
+        ..defaults
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let clock = World::seeded(0).clock().clone();
+    let store = Disk::open(folder.path(), clock, retention).unwrap();
+    Kept {
+        store,
+        _folder: folder,
+    }
+}
+
+crate::contract!(open);
+
+fn reopen(folder: &Path) -> Result<Disk, OpenError> {
+    let clock = World::seeded(0).clock().clone();
+    Disk::open(folder, clock, Retention::default())
+}
+
+async fn put(store: &Disk, key: &str, value: &str) -> Revision {
+    let put = Transaction::new().put(key, value.to_owned());
+    store.commit(put).await.unwrap()
+}
+
+/// Everything after `after`.
+async fn changes(store: &Disk, after: Revision) -> Vec<Batch> {
+    let newest = store.revision();
+    let mut watch = store.watch(KeyRange::all(), after).unwrap();
+    let mut seen = Vec::new();
+    while watch.progress() < newest {
+        seen.push(watch.next().await.unwrap().unwrap());
+    }
+    seen
+}
+
+#[tokio::test]
+async fn opened_again_it_goes_on_with_entries_revisions_and_the_past() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = reopen(folder.path()).unwrap();
+    put(&store, "a", "1").await;
+    put(&store, "b", "1").await;
+    let both = Transaction::new().put("b", "2").delete("a").put("c", "1");
+    store.commit(both).await.unwrap();
+    put(&store, "a", "anew").await;
+    store.compact(Revision(1)).await.unwrap();
+    let before = changes(&store, Revision(1)).await;
+    let page = store
+        .range(KeyRange::all(), At::Latest, None)
+        .await
+        .unwrap();
+    drop(store);
+
+    let store = reopen(folder.path()).unwrap();
+    assert_eq!(
+        (store.oldest(), store.revision()),
+        (Revision(1), Revision(4))
+    );
+    assert_eq!(changes(&store, Revision(1)).await, before);
+    let again = store
+        .range(KeyRange::all(), At::Latest, None)
+        .await
+        .unwrap();
+    assert_eq!(again.entries, page.entries);
+    let then = store.get("b", At::Revision(Revision(2))).await.unwrap();
+    assert_eq!(then.entry.unwrap().value, "1");
+    let forgotten = store.watch(KeyRange::all(), Revision(0));
+    assert!(matches!(forgotten, Err(Error::Compacted { .. })));
+    assert_eq!(put(&store, "d", "1").await, Revision(5));
+}
+
+#[tokio::test]
+async fn what_is_forgotten_is_forgotten_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = World::seeded(0).clock().clone();
+    let retention = Retention {
+        keep_changes: 10,
+        ..Retention::default()
+    };
+    let store = Disk::open(folder.path(), clock, retention).unwrap();
+    for number in 0..100 {
+        put(&store, "a", &number.to_string()).await;
+    }
+    let oldest = store.oldest();
+    assert!(oldest >= Revision(88), "{oldest}");
+    drop(store);
+    assert_eq!(reopen(folder.path()).unwrap().oldest(), oldest);
+}
+
+#[tokio::test]
+async fn a_second_process_is_kept_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let _first = reopen(folder.path()).unwrap();
+    let second = reopen(folder.path());
+    assert!(matches!(second, Err(OpenError::InUse { .. })), "{second:?}");
+}
+
+#[tokio::test]
+async fn a_folder_of_something_else_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("letters.txt"), "dear").unwrap();
+    let refused = reopen(folder.path());
+    assert!(
+        matches!(refused, Err(OpenError::NotAStore { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_was_never_finished_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("objects.redb.new"), "half").unwrap();
+    let store = reopen(folder.path()).unwrap();
+    assert_eq!(put(&store, "a", "1").await, Revision(1));
+}
+
+#[tokio::test]
+async fn another_format_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(reopen(folder.path()).unwrap());
+    let database = Database::open(folder.path().join("objects.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let numbers = redb::TableDefinition::<&str, u64>::new("numbers");
+    transaction
+        .open_table(numbers)
+        .unwrap()
+        .insert("format", 9)
+        .unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let refused = reopen(folder.path()).unwrap_err();
+    assert!(
+        matches!(refused, OpenError::Version { found: 9, .. }),
+        "{refused}"
+    );
+    assert!(refused.to_string().contains("open it with that version"));
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_refused_wherever_it_is_cut_or_scratched() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = reopen(folder.path()).unwrap();
+    for number in 0..50 {
+        put(&store, &format!("key-{number}"), &"x".repeat(1000)).await;
+    }
+    drop(store);
+    let path = folder.path().join("objects.redb");
+    let whole = std::fs::read(&path).unwrap();
+    let half = &whole[..whole.len() / 2];
+    let mut scratched = whole.clone();
+    scratched.iter_mut().for_each(|byte| *byte ^= 1);
+    for bytes in [half, &scratched, b"".as_slice()] {
+        std::fs::write(&path, bytes).unwrap();
+        let refused = reopen(folder.path());
+        assert!(
+            matches!(refused, Err(OpenError::Damaged { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(
+            std::fs::read(&path).unwrap().len(),
+            bytes.len(),
+            "it was changed"
+        );
+    }
+    std::fs::write(&path, &whole).unwrap();
+    assert_eq!(reopen(folder.path()).unwrap().revision(), Revision(50));
+}
+
+/// A disk that forgets, when its power is cut, whatever was not synced.
+#[derive(Clone, Debug, Default)]
+struct Platter(Arc<Mutex<Images>>);
+
+#[derive(Debug, Default)]
+struct Images {
+    written: Vec<u8>,
+    synced: Vec<u8>,
+    /// Writes since the last sync, of which a real disk keeps any.
+    since: Vec<(u64, Vec<u8>)>,
+    syncs: usize,
+}
+
+impl StorageBackend for Platter {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().written.len() as u64)
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let start = offset as usize;
+        out.copy_from_slice(&self.0.lock().unwrap().written[start..start + out.len()]);
+        Ok(())
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.lock().unwrap().written.resize(len as usize, 0);
+        Ok(())
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        let images = &mut *self.0.lock().unwrap();
+        images.synced.clone_from(&images.written);
+        images.since.clear();
+        images.syncs += 1;
+        Ok(())
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let images = &mut *self.0.lock().unwrap();
+        let start = offset as usize;
+        images.written[start..start + data.len()].copy_from_slice(data);
+        images.since.push((offset, data.to_vec()));
+        Ok(())
+    }
+}
+
+impl Platter {
+    /// What is left after the power went: what was synced, and of the writes
+    /// since then those that `keeps` says.
+    fn after_power_cut(&self, mut keeps: impl FnMut() -> bool) -> Platter {
+        let images = self.0.lock().unwrap();
+        let mut left = images.synced.clone();
+        for (offset, data) in images.since.iter().filter(|_| keeps()) {
+            let end = *offset as usize + data.len();
+            left.resize(left.len().max(end), 0);
+            left[*offset as usize..end].copy_from_slice(data);
+        }
+        Platter(Arc::new(Mutex::new(Images {
+            synced: left.clone(),
+            written: left,
+            ..Images::default()
+        })))
+    }
+
+    fn open(&self) -> Disk {
+        let database = Builder::new().create_with_backend(self.clone()).unwrap();
+        let file = File::new(database);
+        let clock = World::seeded(0).clock().clone();
+        Disk::with_file(file, clock, Retention::default()).unwrap()
+    }
+
+    fn made() -> Self {
+        let platter = Platter::default();
+        let database = Builder::new().create_with_backend(platter.clone()).unwrap();
+        drop(File::create(database).unwrap());
+        platter
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_power_cut_loses_nothing_that_was_answered_and_tears_nothing() {
+    let random = World::seeded(7).random().clone();
+    for round in 0..20 {
+        let platter = Platter::made();
+        let store = Arc::new(platter.open());
+        let writers = (0..4).map(|writer| {
+            let store = Arc::clone(&store);
+            async move {
+                let mut answered = Vec::new();
+                for number in 0..10 + round {
+                    let (left, right) = (
+                        format!("l/{writer}/{number}"),
+                        format!("r/{writer}/{number}"),
+                    );
+                    let both = Transaction::new().put(left, "1").put(right, "1");
+                    answered.push((store.commit(both).await.unwrap(), writer, number));
+                }
+                answered
+            }
+        });
+        let answered = futures::future::join_all(writers).await.concat();
+        // One more is under way when the power goes.
+        let late = Transaction::new().put("l/late", "1").put("r/late", "1");
+        let mut late = Box::pin(store.commit(late));
+        let _ = futures::poll!(&mut late);
+        let left = platter.after_power_cut(|| random.below(0..2) == 0);
+
+        let again = left.open();
+        for (revision, writer, number) in answered {
+            for side in ["l", "r"] {
+                let key = format!("{side}/{writer}/{number}");
+                let found = again.get(&key, At::Latest).await.unwrap();
+                assert_eq!(found.entry.unwrap().modified, revision, "{key}");
+            }
+        }
+        let torn = [
+            again
+                .get("l/late", At::Latest)
+                .await
+                .unwrap()
+                .entry
+                .is_some(),
+            again
+                .get("r/late", At::Latest)
+                .await
+                .unwrap()
+                .entry
+                .is_some(),
+        ];
+        assert_eq!(torn[0], torn[1]);
+        drop(late);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_that_come_together_share_a_sync() {
+    let platter = Platter::made();
+    let store = platter.open();
+    let before = platter.0.lock().unwrap().syncs;
+    let puts = (0..500).map(|n| store.commit(Transaction::new().put(format!("k{n}"), "1")));
+    for answer in futures::future::join_all(puts).await {
+        answer.unwrap();
+    }
+    let syncs = platter.0.lock().unwrap().syncs - before;
+    assert!(syncs < 100, "{syncs} syncs for 500 commits");
+}

@@ -1,0 +1,195 @@
+//! The newest state with the changes that led to it, and those who watch it.
+//!
+//! What every back end that keeps its state in this process is made of:
+//! [`history`] is the data, [`feeds`] is who hears of changes, and [`Live`] puts
+//! a lock around both. The lock is held only to read or replace the roots of
+//! persistent maps, so a long read works on its own snapshot and keeps nobody waiting.
+
+mod feeds;
+mod history;
+mod index;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use sendo_world::Moment;
+
+use crate::{Batch, Error, KeyRange, Revision, Transaction, Watch, WatchSource};
+use feeds::{Feeds, WatcherId};
+pub(crate) use history::History;
+
+/// How many transactions are forgotten while a lock is held once.
+pub(crate) const SLICE: usize = 1024;
+
+/// A state that changes, and its watchers.
+#[derive(Default)]
+pub(crate) struct Live {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    history: History,
+    feeds: Feeds,
+    closed: bool,
+}
+
+impl Live {
+    /// One that begins with what is known already.
+    pub(crate) fn new(history: History) -> Self {
+        let state = State {
+            history,
+            ..State::default()
+        };
+        Live {
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The state now; everything read from it is consistent. Costs the same at any size.
+    pub(crate) fn snapshot(&self) -> History {
+        self.lock().history.clone()
+    }
+
+    pub(crate) fn newest(&self) -> Revision {
+        self.lock().history.newest()
+    }
+
+    pub(crate) fn oldest(&self) -> Revision {
+        self.lock().history.oldest()
+    }
+
+    /// Makes the writes of a transaction and tells who watches. `None` if they change nothing.
+    pub(crate) fn commit(
+        &self,
+        transaction: Transaction,
+        now: Moment,
+    ) -> Result<Option<Batch>, Error> {
+        let mut state = self.lock();
+        let Some(batch) = state.history.commit(transaction, now)? else {
+            return Ok(None);
+        };
+        let waiting = state.feeds.publish(&batch);
+        drop(state);
+
+        // Wakers, and the memos in what is forgotten, run code that is not
+        // ours: never under the lock.
+        waiting.into_iter().for_each(Waker::wake);
+        Ok(Some(batch))
+    }
+
+    /// Forgets what `slice` takes off the history, until that is less than a [`SLICE`].
+    pub(crate) fn forget(&self, mut slice: impl FnMut(&mut History) -> Vec<Batch>) {
+        loop {
+            let forgotten = {
+                let mut state = self.lock();
+                let forgotten = slice(&mut state.history);
+                state.feeds.forget(&forgotten);
+                forgotten
+            };
+            if forgotten.len() < SLICE {
+                return;
+            }
+        }
+    }
+
+    /// Moves on to a history that has grown by `batches` and lost `forgotten`.
+    pub(crate) fn advance(&self, history: History, batches: &[Batch], forgotten: &[Batch]) {
+        let mut state = self.lock();
+        let replaced = std::mem::replace(&mut state.history, history);
+        let feeds = &mut state.feeds;
+        let waiting: Vec<_> = batches.iter().flat_map(|b| feeds.publish(b)).collect();
+        feeds.forget(forgotten);
+        drop(state);
+        drop(replaced);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        range: KeyRange,
+        after: Revision,
+    ) -> Result<Watch, Error> {
+        let mut state = self.lock();
+        let State { history, feeds, .. } = &mut *state;
+        history.check_kept(after)?;
+        let watcher = feeds.open(range, after, history);
+        Ok(Watch::new(LiveWatch {
+            live: Arc::clone(self),
+            watcher,
+            seen: after,
+        }))
+    }
+
+    /// Ends the watches, once they have read what there is.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let waiting = state.feeds.take_waiting();
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many ranges are watched.
+    #[cfg(test)]
+    pub(crate) fn feeds(&self) -> usize {
+        self.lock().feeds.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A watcher's place in the queue of its range.
+struct LiveWatch {
+    live: Arc<Live>,
+    watcher: WatcherId,
+    /// Everything up to here has been handed out.
+    seen: Revision,
+}
+
+impl WatchSource for LiveWatch {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Batch, Error>>> {
+        let mut state = self.live.lock();
+        let (oldest, closed) = (state.history.oldest(), state.closed);
+        let feed = state.feeds.feed(self.watcher);
+        if feed.has_lost_after(self.seen) {
+            return Poll::Ready(Some(Err(Error::Compacted {
+                asked: self.seen,
+                oldest,
+            })));
+        }
+        if let Some(batch) = feed.next_after(self.seen) {
+            self.seen = batch.revision;
+            return Poll::Ready(Some(Ok(batch)));
+        }
+        if closed {
+            return Poll::Ready(None);
+        }
+        let replaced = feed.wait(self.watcher, cx.waker());
+        drop(state);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    fn progress(&self) -> Revision {
+        let mut state = self.live.lock();
+        let newest = state.history.newest();
+        let feed = state.feeds.feed(self.watcher);
+        if feed.has_lost_after(self.seen) {
+            return self.seen;
+        }
+        match feed.next_after(self.seen) {
+            Some(unread) => Revision(unread.revision.0 - 1),
+            None => newest.max(self.seen),
+        }
+    }
+}
+
+impl Drop for LiveWatch {
+    fn drop(&mut self) {
+        let left = self.live.lock().feeds.close(self.watcher);
+        drop(left);
+    }
+}

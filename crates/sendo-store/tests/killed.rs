@@ -1,0 +1,100 @@
+//! A process that writes is killed at any moment, again and again: what it was
+//! answered is there, and nothing is torn.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sendo_store::{At, Disk, KeyRange, Retention, Store, Transaction};
+use sendo_world::World;
+
+/// Tells the child, which is this same program, where to write.
+const FOLDER: &str = "SENDO_STORE_KILLED_FOLDER";
+const WRITERS: u64 = 4;
+
+fn open(folder: &Path, world: &World) -> Disk {
+    Disk::open(folder, world.clock().clone(), Retention::default()).unwrap()
+}
+
+/// The child: writes pairs of keys until it is killed, and tells of each that was answered.
+#[tokio::test]
+async fn child() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let store = &open(Path::new(&folder), &World::real());
+    let writers = (0..WRITERS).map(|writer| async move {
+        for number in 0u64.. {
+            let value = format!("{number}").repeat(50);
+            let [left, right] = ["left", "right"].map(|side| format!("{side}/{writer}"));
+            let both = Transaction::new()
+                .put(left, value.clone())
+                .put(right, value);
+            store.commit(both).await.unwrap();
+            println!("answered {writer} {number}");
+        }
+    });
+    futures::future::join_all(writers).await;
+}
+
+#[tokio::test]
+async fn a_killed_process_leaves_every_answered_commit_and_no_torn_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::real();
+    let mut answered = 0;
+    for round in 0..8u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["child", "--exact", "--nocapture"])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let reader = std::thread::spawn(move || {
+            let mut last = [None; WRITERS as usize];
+            for line in lines.map_while(Result::ok) {
+                let mut words = line
+                    .split(' ')
+                    .skip_while(|word| *word != "answered")
+                    .skip(1);
+                let numbers = (words.next(), words.next());
+                if let (Some(Ok(writer)), Some(Ok(number))) = (
+                    numbers.0.map(str::parse::<usize>),
+                    numbers.1.map(str::parse::<u64>),
+                ) {
+                    last[writer] = Some(number);
+                }
+            }
+            last
+        });
+        std::thread::sleep(Duration::from_millis(40 + 23 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let last = reader.join().unwrap();
+
+        let store = open(folder.path(), &world);
+        let page = store
+            .range(KeyRange::all(), At::Latest, None)
+            .await
+            .unwrap();
+        let value = |key: String| {
+            let entry = page.entries.iter().find(|entry| *entry.key == *key);
+            entry.map(|entry| (entry.value.clone(), entry.modified))
+        };
+        for (writer, last) in last.into_iter().enumerate() {
+            let left = value(format!("left/{writer}"));
+            assert_eq!(left, value(format!("right/{writer}")), "torn");
+            let Some(last) = last else { continue };
+            answered += last + 1;
+            // The last one told of, or one that was not told of any more.
+            let expected = [last, last + 1].map(|number| format!("{number}").repeat(50));
+            let (found, _) = left.expect("what was answered is there");
+            assert!(
+                expected.iter().any(|value| found == *value),
+                "{found:?} is not {last}"
+            );
+        }
+    }
+    assert!(answered > 0, "no child lived long enough to write");
+}

@@ -1,0 +1,108 @@
+//! Rolls out the template of a Deployment: a ReplicaSet for each template it
+//! had, the newest growing while the others shrink, within what the strategy allows.
+//!
+//! The rooms: [`claim`](crate::claim) finds the sets that are this
+//! Deployment's; `template` and `revision` tell the new one from the old and
+//! number them; `rolling`, `recreate` and `proportion` decide sizes; `history`
+//! forgets old sets; `status` and `conditions` write down what came of it.
+//! `rollout` is what they all work on.
+
+mod bounds;
+mod conditions;
+mod history;
+mod proportion;
+mod recreate;
+mod revision;
+mod rolling;
+mod rollout;
+mod sets;
+mod status;
+mod template;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use sendo::handler::map_object;
+use sendo::source::kind;
+use sendo::{
+    Action, Context, Controller, EventType::Warning, Index, ObjectExt, ObjectKey, Reader, Result,
+    Selector, Uid,
+};
+
+use self::rollout::Rollout;
+use crate::claim::Claim;
+use crate::pods;
+
+/// ReplicaSets by the object that controls them.
+static BY_CONTROLLER: Index<ReplicaSet, Uid> =
+    Index::new("replicasets-by-controller", |set| set.controller());
+
+/// ReplicaSets that nobody controls, by namespace.
+static ORPHANS: Index<ReplicaSet, String> = Index::new("orphaned-replicasets", |set| {
+    let orphan = set.controller().is_none();
+    orphan.then(|| set.namespace().unwrap_or_default().to_owned())
+});
+
+/// The controller of Deployments.
+pub fn controller() -> Controller {
+    Controller::new::<Deployment>()
+        .named("deployment-controller")
+        .owns::<ReplicaSet>()
+        .watches(kind::<ReplicaSet>(), map_object(that_may_adopt))
+        .reads::<Pod>()
+        .index(&BY_CONTROLLER)
+        .index(&ORPHANS)
+        .index(&pods::BY_CONTROLLER)
+        .workers(5)
+        .reconcile(sync)
+}
+
+/// A set without a controller concerns every Deployment whose selector it matches.
+fn that_may_adopt(set: &ReplicaSet, cx: &Reader) -> Vec<ObjectKey> {
+    if set.controller().is_some() {
+        return Vec::new();
+    }
+    let namespace = set.namespace().unwrap_or_default();
+    let deployments = cx.list::<Deployment>().in_namespace(namespace);
+    deployments
+        .filter(|deployment| {
+            let selector = selector(deployment).filter(|selector| !selector.is_everything());
+            selector.is_some_and(|selector| selector.matches(set.metadata.labels.as_ref()))
+        })
+        .keys()
+}
+
+/// The Deployment's selector; `None` if it has none that can be read, which matches nothing.
+fn selector(deployment: &Deployment) -> Option<Selector> {
+    let spec = deployment.spec.as_ref()?;
+    Selector::try_from(&spec.selector).ok()
+}
+
+async fn sync(deployment: Arc<Deployment>, cx: Context) -> Result<Action> {
+    let Some(selector) = selector(&deployment) else {
+        return Ok(Action::done());
+    };
+    if selector.is_everything() {
+        let advice = "This deployment is selecting all pods. A non-empty selector is required.";
+        cx.event(Warning, "SelectingAll", advice);
+        return Ok(Action::done());
+    }
+    let claim = Claim {
+        owner: &*deployment,
+        selector: &selector,
+        controlled: &BY_CONTROLLER,
+        orphans: &ORPHANS,
+    };
+    let sets = claim.claim(|set| !set.is_being_deleted(), &cx).await?;
+    let mut rollout = Rollout::new(&deployment, sets, &cx);
+
+    // What could not be done shows in the status before it is retried.
+    let advanced = rollout.advance().await;
+    let again = rollout.write_status(advanced.as_ref().ok()).await;
+    advanced?;
+    Ok(match again? {
+        Some(delay) => Action::after(delay),
+        None => Action::done(),
+    })
+}

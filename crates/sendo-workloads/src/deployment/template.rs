@@ -1,0 +1,126 @@
+//! Telling templates apart: by what is in them, and by a short hash for names.
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+
+/// The label by which the sets of one Deployment keep their pods apart.
+pub(super) const HASH_LABEL: &str = "pod-template-hash";
+
+/// The longest name an object may have.
+const MAX_NAME: usize = 253;
+
+/// What names are spelt with: no vowels, so no words; nothing easily misread.
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A template in ten letters or fewer. Another `collisions` gives another hash
+/// of the same template.
+///
+/// The form is Kubernetes' own (FNV-1a, its decimal digits spelt in safe
+/// letters); the value is not, as that depends on the memory layout of Go types.
+pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+    let text = serde_json::to_vec(template).expect("a template is plain data");
+    let mut hash = fnv1a(FNV_OFFSET, &text);
+    if let Some(collisions) = collisions {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&collisions.to_le_bytes());
+        hash = fnv1a(hash, &bytes);
+    }
+    let digits = hash.to_string().into_bytes();
+    let letter = |digit: u8| char::from(LETTERS[usize::from(digit) % LETTERS.len()]);
+    digits.into_iter().map(letter).collect()
+}
+
+const FNV_OFFSET: u32 = 0x811c_9dc5;
+
+fn fnv1a(start: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(start, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// The name of the set for a template.
+pub(super) fn set_name(deployment: &str, hash: &str) -> String {
+    let room = MAX_NAME - 1 - hash.len();
+    let prefix = &deployment[..deployment.floor_char_boundary(room)];
+    format!("{prefix}-{hash}")
+}
+
+/// Whether two templates are the same but for the hash among their labels.
+pub(super) fn are_equal(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
+    normal(a) == normal(b)
+}
+
+/// The template without its hash, what is empty left out.
+fn normal(template: &PodTemplateSpec) -> PodTemplateSpec {
+    let mut template = template.clone();
+    if let Some(metadata) = &mut template.metadata {
+        if let Some(labels) = &mut metadata.labels {
+            labels.remove(HASH_LABEL);
+        }
+        metadata.labels.take_if(|labels| labels.is_empty());
+        metadata.annotations.take_if(|kept| kept.is_empty());
+        metadata.creation_timestamp = None;
+    }
+    template
+        .metadata
+        .take_if(|metadata| *metadata == Default::default());
+    template
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn template(labels: Value, image: &str) -> PodTemplateSpec {
+        let template = json!({
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "web", "image": image}]},
+        });
+        serde_json::from_value(template).unwrap()
+    }
+
+    #[test]
+    fn the_hash_is_that_of_fnv_1a() {
+        assert_eq!(fnv1a(FNV_OFFSET, b""), 0x811c_9dc5);
+        assert_eq!(fnv1a(FNV_OFFSET, b"foobar"), 0xbf9c_f968);
+    }
+
+    #[test]
+    fn a_hash_is_short_and_spelt_in_safe_letters() {
+        let hash = hash(&template(json!({"app": "web"}), "web:1"), None);
+        assert!((1..=10).contains(&hash.len()), "{hash}");
+        assert!(hash.bytes().all(|byte| LETTERS.contains(&byte)), "{hash}");
+    }
+
+    #[test]
+    fn templates_and_collisions_have_hashes_of_their_own() {
+        let one = template(json!({"app": "web"}), "web:1");
+        let two = template(json!({"app": "web"}), "web:2");
+        let hashes = [
+            hash(&one, None),
+            hash(&two, None),
+            hash(&one, Some(1)),
+            hash(&one, Some(2)),
+        ];
+        let distinct: std::collections::BTreeSet<_> = hashes.iter().collect();
+        assert_eq!(distinct.len(), hashes.len(), "{hashes:?}");
+        assert_eq!(hash(&one, None), hashes[0]);
+    }
+
+    #[test]
+    fn the_hash_label_makes_no_difference() {
+        let plain = template(json!({"app": "web"}), "web:1");
+        let labelled = template(json!({"app": "web", HASH_LABEL: "bcd"}), "web:1");
+        let other = template(json!({"app": "api"}), "web:1");
+        assert!(are_equal(&plain, &labelled));
+        assert!(!are_equal(&plain, &other));
+    }
+
+    #[test]
+    fn a_long_name_makes_room_for_the_hash() {
+        assert_eq!(set_name("web", "bcd"), "web-bcd");
+        let name = set_name(&"a".repeat(253), "bcd");
+        assert_eq!(name.len(), 253);
+        assert!(name.ends_with("a-bcd"));
+    }
+}

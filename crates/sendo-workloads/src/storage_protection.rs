@@ -1,0 +1,137 @@
+//! Lets go of storage that is deleted, once nobody uses it.
+//!
+//! The API server puts a finalizer on every new volume and claim. A claim is
+//! kept by pods that have a node; one that has none yet will not be started on
+//! a claim that is going. A volume is kept by the claim that it is bound to.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use sendo::handler::map_object;
+use sendo::source::kind;
+use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Result};
+
+const CLAIM: &str = "kubernetes.io/pvc-protection";
+const VOLUME: &str = "kubernetes.io/pv-protection";
+
+/// The controller that lets go of claims.
+pub fn claims() -> Controller {
+    let claims_of = |pod: &Pod, _: &_| {
+        let namespace = pod.namespace().unwrap_or_default().to_owned();
+        let names: Vec<String> = claim_names(pod).collect();
+        names
+            .into_iter()
+            .map(move |name| ObjectKey::namespaced(&namespace, &name))
+    };
+    Controller::new::<PersistentVolumeClaim>()
+        .named("persistentvolumeclaim-protection-controller")
+        .watches(kind::<Pod>(), map_object(claims_of))
+        .reconcile(sync_claim)
+}
+
+/// The controller that lets go of volumes.
+pub fn volumes() -> Controller {
+    Controller::new::<PersistentVolume>()
+        .named("persistentvolume-protection-controller")
+        .reconcile(sync_volume)
+}
+
+/// The claims that a pod names, and those made for it alone.
+fn claim_names(pod: &Pod) -> impl Iterator<Item = String> + '_ {
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(|volume| {
+        let named = volume.persistent_volume_claim.as_ref();
+        let own = || {
+            volume
+                .ephemeral
+                .is_some()
+                .then(|| format!("{}-{}", pod.name(), volume.name))
+        };
+        named.map(|claim| claim.claim_name.clone()).or_else(own)
+    })
+}
+
+fn has_node(pod: &Pod) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    node.is_some_and(|node| !node.is_empty())
+}
+
+async fn sync_claim(claim: Arc<PersistentVolumeClaim>, cx: Context) -> Result<Action> {
+    if !claim.is_being_deleted() || !is_held(&claim.metadata, CLAIM) {
+        return Ok(Action::done());
+    }
+    let uses = |pod: &Pod| has_node(pod) && claim_names(pod).any(|name| name == claim.name());
+    let namespace = claim.namespace().unwrap_or_default();
+    let pods = cx.list::<Pod>().in_namespace(namespace).filter(uses);
+    if pods.is_empty() {
+        let freed = cx
+            .client()
+            .modify(&*claim, |claim: &mut PersistentVolumeClaim| {
+                let_go(claim.meta_mut(), CLAIM);
+            });
+        unless_gone(freed.await)?;
+    }
+    Ok(Action::done())
+}
+
+async fn sync_volume(volume: Arc<PersistentVolume>, cx: Context) -> Result<Action> {
+    if !volume.is_being_deleted() || !is_held(&volume.metadata, VOLUME) {
+        return Ok(Action::done());
+    }
+    let phase = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    if phase != Some("Bound") {
+        let freed = cx
+            .client()
+            .modify(&*volume, |volume: &mut PersistentVolume| {
+                let_go(volume.meta_mut(), VOLUME);
+            });
+        unless_gone(freed.await)?;
+    }
+    Ok(Action::done())
+}
+
+fn is_held(meta: &ObjectMeta, finalizer: &str) -> bool {
+    meta.finalizers.iter().flatten().any(|own| own == finalizer)
+}
+
+fn let_go(meta: &mut ObjectMeta, finalizer: &str) {
+    if let Some(finalizers) = &mut meta.finalizers {
+        finalizers.retain(|own| own != finalizer);
+    }
+}
+
+fn unless_gone<K>(written: Result<K, sendo::client::Error>) -> Result<()> {
+    match written {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_uses_the_claims_it_names_and_those_made_for_it() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p"},
+            "spec": {"containers": [], "volumes": [
+                {"name": "a", "persistentVolumeClaim": {"claimName": "c"}},
+                {"name": "b", "ephemeral": {}},
+                {"name": "d", "emptyDir": {}},
+            ]},
+        }))
+        .expect("a pod");
+        assert_eq!(claim_names(&pod).collect::<Vec<_>>(), ["c", "p-b"]);
+        assert!(!has_node(&pod));
+    }
+}
