@@ -69,7 +69,7 @@ fn what_costs_too_much_is_stopped() {
         "lists.range(60000).map(x, 'x').join().split('').map(a, lists.range(1000)).size() > 0",
         // A list may hold the same list many times over.
         "[lists.range(1000)].map(a, lists.range(1000).map(x, a)).map(b, lists.range(1000).map(x, b)).all(c, c == c)",
-        "[lists.range(1000)].map(a, lists.range(1000).map(x, a)).map(b, lists.range(1000).map(x, b)).flatten().flatten().size() > 0",
+        "[lists.range(1000)].map(a, lists.range(1000).map(x, a)).map(b, lists.range(1000).map(x, b)).flatten().flatten().flatten().size() > 0",
         "[lists.range(9000)].all(l, lists.range(20000).all(x, (l + l).size() > x))",
     ];
     for source in sources {

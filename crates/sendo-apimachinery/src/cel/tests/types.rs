@@ -182,6 +182,9 @@ fn what_is_nested_too_deep_is_refused() {
             .to_string();
         assert!(refused.starts_with("ERROR"), "{refused:.200}");
     }
+    assert_eq!(value(&vec!["1"; 240].join(" + ")), "240");
+    let nested = format!("{}1{}", "[".repeat(90), "]".repeat(90));
+    assert_eq!(value(&format!("{nested} == {nested}")), "true");
     let wide = vec!["1 == 1"; 5_000].join(" && ");
     assert_eq!(value(&wide), "true");
     let long = format!("'{}' == ''", "a".repeat(100_001));
