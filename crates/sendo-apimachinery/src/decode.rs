@@ -11,6 +11,7 @@
 mod body;
 mod document;
 mod json;
+mod older;
 mod problems;
 mod scalars;
 mod typed;

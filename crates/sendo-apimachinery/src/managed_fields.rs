@@ -18,6 +18,7 @@ mod merge;
 mod place;
 mod reconcile;
 mod remove;
+mod scale;
 mod set;
 mod to_set;
 mod validate;
@@ -25,7 +26,10 @@ mod validate;
 pub use element::PathElement;
 pub use entries::{Entry, ManagerId, Operation};
 pub use manager::{ApplyError, ConvertError, FieldManager, Versions, manager_of_user_agent};
+pub use scale::ScaleManagers;
 pub use set::{FieldPath, FieldSet};
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

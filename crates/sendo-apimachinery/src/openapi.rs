@@ -1,4 +1,4 @@
-//! OpenAPI v3 documents of what a server serves.
+//! OpenAPI documents of what a server serves.
 //!
 //! A server publishes an index at `/openapi/v3` and one document for each group
 //! version. [`Publisher`] makes those of built-in resources, [`custom_document`]
@@ -18,8 +18,10 @@ mod names;
 mod operation;
 mod parameter;
 mod paths;
+mod version_two;
 
 pub use custom::{CustomResource, custom_document};
+pub use version_two::version_two;
 
 use components::Components;
 use names::Names;

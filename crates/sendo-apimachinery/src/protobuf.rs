@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf encoding, read with the facts about built-in types.
+//! Kubernetes' protobuf encoding, read and written with the facts about built-in types.
 //!
 //! A body is the four bytes `k8s\0` and an [`Envelope`] that names the kind and
 //! carries the object's message. Messages are turned into the JSON that Go's
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::schema::{SchemaRef, Types, show_as_go};
 
+mod encode;
 mod envelope;
 mod message;
 mod value;
@@ -96,6 +97,66 @@ pub fn decode_message(place: SchemaRef<'_>, bytes: &[u8]) -> Result<Value, Error
     let mut object = Value::Object(message::decode(place, bytes)?);
     show_as_go(place, &mut object);
     Ok(object)
+}
+
+/// Encodes a whole body: the envelope, and the object or list in it, which
+/// names its `apiVersion` and `kind`.
+///
+/// The bytes are those of Go's encoder. `None` for kinds that have no message:
+/// custom ones, and tables.
+pub fn encode(types: &Types, object: &Value) -> Option<Vec<u8>> {
+    let named = |member: &str| object.get(member).and_then(Value::as_str);
+    let (api_version, kind) = (named("apiVersion")?, named("kind")?);
+    let mut content = wire::Writer::default();
+    if api_version.starts_with("meta.k8s.io/") {
+        encode_partial(types, kind, object, &mut content)?;
+    } else {
+        let place = types.kind(api_version, kind)?;
+        place
+            .fields()
+            .iter()
+            .find(|field| !field.number.is_empty())?;
+        encode::message(&mut content, place, object);
+    }
+    Some(envelope::write(api_version, kind, &content.into_bytes()))
+}
+
+/// Encodes one event of a watch, as it stands in the stream: its length, then
+/// its message, which carries the object as a body of its own.
+pub fn encode_event(types: &Types, event_type: &str, object: &Value) -> Option<Vec<u8>> {
+    let body = encode(types, object)?;
+    let mut event = wire::Writer::default();
+    event.bytes(1, event_type.as_bytes());
+    event.message(2, |extension| extension.bytes(1, &body));
+    let event = event.into_bytes();
+    let length = u32::try_from(event.len()).ok()?;
+    Some([&length.to_be_bytes(), event.as_slice()].concat())
+}
+
+/// Objects of which only the metadata is shown, and lists of them.
+fn encode_partial(types: &Types, kind: &str, object: &Value, out: &mut wire::Writer) -> Option<()> {
+    let meta = |name: &str| types.named(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"));
+    let (of_object, of_list) = (meta("ObjectMeta")?, meta("ListMeta")?);
+    let one = |out: &mut wire::Writer, object: &Value| {
+        out.message(1, |out| {
+            encode::message(out, of_object, &object["metadata"])
+        });
+    };
+    match kind {
+        "PartialObjectMetadata" => one(out, object),
+        "PartialObjectMetadataList" => {
+            out.message(1, |out| encode::message(out, of_list, &object["metadata"]));
+            for item in object["items"]
+                .as_array()
+                .map(Vec::as_slice)
+                .unwrap_or_default()
+            {
+                out.message(2, |out| one(out, item));
+            }
+        }
+        _ => return None,
+    }
+    Some(())
 }
 
 #[cfg(test)]

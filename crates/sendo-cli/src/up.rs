@@ -1,13 +1,16 @@
 //! `sendo up`: the embedded cluster, until Ctrl-C.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use sendo::World;
-use sendo_cluster::{Cluster, ClusterOptions, Controllers, Runtime, ServeError, StartError};
+use sendo_cluster::{
+    Cluster, ClusterOptions, Controllers, Disk, Retention, Runtime, ServeError, StartError, Store,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::demo;
@@ -18,11 +21,12 @@ use crate::screen::Screen;
 ///
 /// An API server over TLS, the controllers, a scheduler and nodes whose
 /// containers are simulated, all in memory: ready in a moment, gone with the
-/// process. Use it with kubectl or any client through the kubeconfig it writes.
+/// process unless --data-dir keeps it. Use it with kubectl or any client through the kubeconfig it writes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sendo up                                   a cluster with two nodes
   sendo up --demo                            the same, with example controllers and a story
+  sendo up --data-dir boat                   a cluster that is kept, and goes on next time
   sendo up --runtime none --nodes 1          nodes that run nothing: play the kubelet yourself
   sendo up --controllers='*,-replicaset-controller'
                                              all controllers but one: bring your own")]
@@ -46,6 +50,10 @@ pub(crate) struct Up {
     /// Which controllers run: names separated by commas, `*` for all, `-name` to leave one out
     #[arg(long, value_name = "LIST", default_value = "*")]
     controllers: String,
+
+    /// Keep everything in this folder; started again on it, the cluster goes on where it was
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
 
     /// Run the example controllers and play their story
     #[arg(long)]
@@ -80,9 +88,8 @@ impl Up {
         if self.demo && self.runtime == RuntimeName::None {
             bail!("the demo needs pods that run: leave out `--runtime none`");
         }
-        let options = self.cluster_options()?;
-
         let began = Instant::now();
+        let options = self.cluster_options(&world)?;
         let cluster = Cluster::start_and_tell(&world, options, |component| {
             screen.ready(&component.name, &component.about, began.elapsed());
         })
@@ -140,11 +147,15 @@ impl Up {
         screen.command("kubectl get nodes");
         screen.command("kubectl get pods --all-namespaces --watch");
         screen.say("");
-        screen.say("Ctrl-C stops everything; nothing is kept.");
+        screen.say(match &self.data_dir {
+            Some(folder) => format!("Ctrl-C stops everything; {} keeps it.", folder.display()),
+            None => "Ctrl-C stops everything; nothing is kept.".to_owned(),
+        });
     }
 
-    fn cluster_options(&self) -> Result<ClusterOptions> {
+    fn cluster_options(&self, world: &World) -> Result<ClusterOptions> {
         let controllers: Controllers = self.controllers.parse()?;
+        let store = self.data_dir.as_deref().map(|folder| open(folder, world));
         Ok(ClusterOptions {
             nodes: self.nodes,
             runtime: match self.runtime {
@@ -153,7 +164,7 @@ impl Up {
             },
             controllers,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))),
-            ..ClusterOptions::default()
+            store: store.transpose()?,
         })
     }
 
@@ -169,7 +180,14 @@ impl Up {
     }
 }
 
-fn absolute(path: &std::path::Path) -> String {
+/// The store in a folder.
+fn open(folder: &Path, world: &World) -> Result<Arc<dyn Store>> {
+    let opened = Disk::open(folder, world.clock().clone(), Retention::default());
+    let store = opened.context("--data-dir cannot be used")?;
+    Ok(Arc::new(store))
+}
+
+fn absolute(path: &Path) -> String {
     let absolute = std::path::absolute(path);
     absolute
         .unwrap_or_else(|_| path.to_owned())

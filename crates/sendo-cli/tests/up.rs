@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 fn sendo(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sendo"));
@@ -81,20 +81,25 @@ impl Drop for Up {
     }
 }
 
+impl Up {
+    /// Starts it and reads on until it has told what to try; what it said.
+    fn start(arguments: &[&str], folder: &Path) -> (Self, BufReader<ChildStdout>, String) {
+        let mut command = sendo(arguments, folder);
+        let mut up = Up(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut lines = BufReader::new(up.0.stdout.take().unwrap());
+        let mut seen = String::new();
+        while !seen.contains("Ctrl-C") {
+            let read = lines.read_line(&mut seen).unwrap();
+            assert_ne!(read, 0, "ended early: {seen}");
+        }
+        (up, lines, seen)
+    }
+}
+
 #[test]
 fn ctrl_c_stops_everything_and_succeeds() {
     let folder = tempfile::tempdir().unwrap();
-    let mut up = sendo(&["up", "--port=0", "--nodes=1"], folder.path());
-    let mut up = Up(up.stdout(Stdio::piped()).spawn().unwrap());
-    let mut lines = BufReader::new(up.0.stdout.take().unwrap());
-    let mut seen = String::new();
-    while !seen.contains("Ctrl-C") {
-        assert_ne!(
-            lines.read_line(&mut seen).unwrap(),
-            0,
-            "ended early: {seen}"
-        );
-    }
+    let (mut up, mut lines, seen) = Up::start(&["up", "--port=0", "--nodes=1"], folder.path());
     for component in ["API server", "controllers", "scheduler", "node-0"] {
         assert!(seen.contains(component), "{component} is missing: {seen}");
     }
@@ -104,4 +109,40 @@ fn ctrl_c_stops_everything_and_succeeds() {
     let mut rest = String::new();
     lines.read_to_string(&mut rest).unwrap();
     assert!(up.0.wait().unwrap().success(), "{seen}{rest}");
+}
+
+#[test]
+fn a_cluster_in_a_folder_goes_on_after_its_process_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [
+        "up",
+        "--port=0",
+        "--nodes=1",
+        "--data-dir=boat",
+        "--kubeconfig=kc",
+    ];
+    let authority = || {
+        let config = std::fs::read_to_string(folder.path().join("kc")).unwrap();
+        let line = config
+            .lines()
+            .find(|line| line.contains("certificate-authority-data"));
+        line.unwrap().to_owned()
+    };
+    let (up, _, _) = Up::start(&arguments, folder.path());
+    let before = authority();
+
+    let second = sendo(&arguments, folder.path()).output().unwrap();
+    let error = String::from_utf8_lossy(&second.stderr);
+    assert!(error.contains("in use by another process"), "{error}");
+
+    drop(up); // killed
+    let (_up, _, _) = Up::start(&arguments, folder.path());
+    assert_eq!(authority(), before);
+}
+
+#[test]
+fn a_folder_of_something_else_is_refused_as_data_dir() {
+    let (output, error) = run(&["up", "--port=0", "--data-dir=/proc/self"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("choose an empty folder"), "{error}");
 }

@@ -23,14 +23,15 @@ use std::time::Duration;
 
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
-use sendo_server::{ApiServer, Authority, CertificateError, Options, Serving, User};
-use sendo_store::{Memory, Retention, Store};
+use sendo_server::{ApiServer, Authority, AuthorityError, Options, Serving, User};
+use sendo_store::Memory;
 use sendo_workloads::Settings;
 use sendo_world::World;
 
 pub use controllers::{Controllers, UnknownController};
 pub use sendo_node::{Pace, Runtime};
 pub use sendo_server::ServeError;
+pub use sendo_store::{Disk, OpenError, Retention, Store};
 
 /// What a cluster is made of.
 #[derive(Clone)]
@@ -44,7 +45,8 @@ pub struct ClusterOptions {
     /// Where the API server listens, over TLS. `None`, the default: nowhere,
     /// and [`Cluster::client`] calls it in this process.
     pub listen: Option<SocketAddr>,
-    /// Where objects are kept. `None`, the default: in memory.
+    /// Where objects are kept, a [`Disk`] for one: a cluster started on a store
+    /// that has been used goes on where that one ended. `None`, the default: in memory.
     pub store: Option<Arc<dyn Store>>,
 }
 
@@ -72,9 +74,9 @@ pub enum StartError {
     /// The API server cannot be served where it should be.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The cluster's certificates could not be made.
+    /// The cluster's certificate authority could not be made, or kept.
     #[error(transparent)]
-    Certificate(#[from] CertificateError),
+    Authority(#[from] AuthorityError),
     /// A part of the cluster did not start.
     #[error("{part} did not start: {cause}")]
     Part {
@@ -158,7 +160,7 @@ impl Cluster {
         let mut root_ca = String::new();
         let mut serving = None;
         if let Some(address) = options.listen {
-            let authority = Authority::new(world.clock().wall())?;
+            let authority = Authority::kept_in(&*store, world.clock().wall()).await?;
             root_ca = authority.pem();
             let listening = server.serve(address, authority).await?;
             tell(&Component {
@@ -181,7 +183,9 @@ impl Cluster {
         let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
         if !names.is_empty() {
             let user = User::new("system:kube-controller-manager", [] as [&str; 0]);
-            cluster.start_part(workloads, user).await?;
+            cluster
+                .start_part(workloads, user, "kube-controller-manager")
+                .await?;
             tell(&Component {
                 name: "controllers".to_owned(),
                 about: names.join(", "),
@@ -189,7 +193,9 @@ impl Cluster {
         }
         if chosen.includes(controllers::SCHEDULER) {
             let user = User::new("system:kube-scheduler", [] as [&str; 0]);
-            cluster.start_part(sendo_scheduler::manager(), user).await?;
+            cluster
+                .start_part(sendo_scheduler::manager(), user, "kube-scheduler")
+                .await?;
             tell(&Component {
                 name: "scheduler".to_owned(),
                 about: sendo_scheduler::NAME.to_owned(),
@@ -201,7 +207,9 @@ impl Cluster {
                 ..NodeOptions::new(number)
             };
             let user = User::new(format!("system:node:{}", node.name), ["system:nodes"]);
-            cluster.start_part(sendo_node::manager(&node), user).await?;
+            cluster
+                .start_part(sendo_node::manager(&node), user, "kubelet")
+                .await?;
             tell(&Component {
                 about: format!("{} cpu, {}, {} pods", node.cpu, node.memory, node.pods),
                 name: node.name,
@@ -211,10 +219,18 @@ impl Cluster {
         Ok(cluster)
     }
 
-    async fn start_part(&mut self, manager: Manager, user: User) -> Result<(), StartError> {
+    async fn start_part(
+        &mut self,
+        manager: Manager,
+        user: User,
+        field_manager: &str,
+    ) -> Result<(), StartError> {
         let part = manager.name().to_owned();
         let client = kube::Client::new(self.server.as_user(user), "default");
-        let config = Config::new(client, self.world.clone());
+        let config = Config {
+            field_manager: Some(field_manager.to_owned()),
+            ..Config::new(client, self.world.clone())
+        };
         let failed = |cause| StartError::Part {
             part: part.clone(),
             cause,

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
 use http::{Response, StatusCode};
-use sendo_apimachinery::Status;
+use sendo_apimachinery::schema::Types;
+use sendo_apimachinery::{Status, protobuf};
 use serde_json::Value;
 
 use crate::body::Body;
@@ -20,7 +21,7 @@ pub(crate) enum Answer {
     Typed(StatusCode, &'static str, Bytes),
     /// Plain text.
     Text(StatusCode, String),
-    /// A stream of watch events, one JSON document a line.
+    /// A stream of watch events in the form agreed on.
     Stream(Body),
     /// Nothing but a code.
     Empty(StatusCode),
@@ -31,6 +32,8 @@ pub(crate) enum Answer {
         /// The document.
         bytes: Bytes,
     },
+    /// Word that too many others are served, and when to come again.
+    Busy,
     /// Another place to look at.
     Redirect(String),
 }
@@ -55,16 +58,33 @@ pub(crate) fn to_bytes(value: &Value) -> Bytes {
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+const PROTOBUF: HeaderValue = HeaderValue::from_static(protobuf::MEDIA_TYPE);
+const PROTOBUF_STREAM: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Writes an answer as HTTP, in the form the client asked for.
-pub(crate) fn respond(request: &Request, answer: Result<Answer, Status>) -> Response<Body> {
+pub(crate) fn respond(
+    types: &Types,
+    request: &Request,
+    answer: Result<Answer, Status>,
+) -> Response<Body> {
     let mut response = match answer {
-        Ok(Answer::Json(code, bytes)) => document(code, bytes, request.form, request),
+        Ok(Answer::Json(code, bytes)) => document(types, code, bytes, request.form, request),
         Ok(Answer::Typed(code, media_type, bytes)) => {
             with(code, HeaderValue::from_static(media_type), bytes.into())
         }
         Ok(Answer::Text(code, text)) => with(code, TEXT, text.into()),
+        Ok(Answer::Busy) => {
+            let text = "Too many requests, please try again later.\n".to_owned();
+            let mut response = with(StatusCode::TOO_MANY_REQUESTS, TEXT, text.into());
+            let headers = response.headers_mut();
+            headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+        Ok(Answer::Stream(body)) if request.form.encoding == Encoding::Protobuf => {
+            with(StatusCode::OK, PROTOBUF_STREAM, body)
+        }
         Ok(Answer::Stream(body)) => with(StatusCode::OK, JSON, body),
         Ok(Answer::Empty(code)) => {
             let mut response = Response::new(Body::empty());
@@ -80,7 +100,7 @@ pub(crate) fn respond(request: &Request, answer: Result<Answer, Status>) -> Resp
             }
             response
         }
-        Err(status) => failure(request, &status),
+        Err(status) => failure(types, request, &status),
     };
     for warning in request.warnings() {
         if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&warning))) {
@@ -119,10 +139,10 @@ fn tagged(request: &Request, tag: &str, bytes: Bytes) -> Response<Body> {
 }
 
 /// A refusal, as a Status in what of the accepted forms can carry one.
-fn failure(request: &Request, status: &Status) -> Response<Body> {
+fn failure(types: &Types, request: &Request, status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let form = negotiate::status(request.accept().as_deref());
-    let mut response = document(code, to_bytes(&status.to_json()), form, request);
+    let mut response = document(types, code, to_bytes(&status.to_json()), form, request);
     let retry = status
         .details
         .as_ref()
@@ -135,8 +155,18 @@ fn failure(request: &Request, status: &Status) -> Response<Body> {
     response
 }
 
-fn document(code: StatusCode, bytes: Bytes, form: Form, request: &Request) -> Response<Body> {
+fn document(
+    types: &Types,
+    code: StatusCode,
+    bytes: Bytes,
+    form: Form,
+    request: &Request,
+) -> Response<Body> {
     match form.encoding {
+        Encoding::Protobuf => match protobuf::encode(types, &parse(&bytes)) {
+            Some(message) => with(code, PROTOBUF, message.into()),
+            None => with(code, JSON, bytes.into()),
+        },
         Encoding::Yaml => with(code, YAML, yaml::write(&parse(&bytes)).into()),
         Encoding::Json if form.pretty || wants_lines(request) => {
             let text =
@@ -204,7 +234,7 @@ mod tests {
     fn a_failure_says_when_to_come_again() {
         let request = request("/api/v1/nodes", &[]);
         let status = Status::too_many_requests("busy", 3);
-        let response = respond(&request, Err(status));
+        let response = respond(&Types::builtin(), &request, Err(status));
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["retry-after"], "3");
     }
@@ -213,7 +243,8 @@ mod tests {
     fn warnings_are_quoted() {
         let request = request("/api/v1/nodes", &[]);
         request.warn("unknown field \"x\"");
-        let response = respond(&request, Ok(Answer::Empty(StatusCode::OK)));
+        let answer = Ok(Answer::Empty(StatusCode::OK));
+        let response = respond(&Types::builtin(), &request, answer);
         assert_eq!(
             response.headers()["warning"],
             "299 - \"unknown field \\\"x\\\"\""

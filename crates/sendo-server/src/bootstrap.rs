@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::call::time_text;
 use crate::keys::Keys;
+use crate::ownership;
 use crate::pipeline;
 use crate::server::{Server, StartError};
 use crate::user::{MASTERS, User};
@@ -186,7 +187,7 @@ async fn send(
         .method(method)
         .uri(path)
         .header(http::header::CONTENT_TYPE, media_type)
-        .header(http::header::USER_AGENT, "kube-apiserver/1")
+        .header(http::header::USER_AGENT, ownership::SERVER)
         .body(Full::new(Bytes::from(object.to_string())))
         .expect("a request of constants is well formed");
     let response = pipeline::handle(server, Some(&user), request).await;

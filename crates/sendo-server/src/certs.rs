@@ -1,14 +1,17 @@
 //! Certificates of a cluster: its authority, the server's own, and those of clients.
 
+mod kept;
 mod subject;
 
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
 };
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
+pub use kept::AuthorityError;
 pub(crate) use subject::user_of;
 
 /// Names the server answers to, whatever address it is bound to.
@@ -39,7 +42,9 @@ pub struct CertificateError {
 /// Keys are made by the cryptography library, from the operating system's
 /// randomness: they differ from run to run in a seeded world too.
 pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+    certificate_der: CertificateDer<'static>,
     now: Timestamp,
 }
 
@@ -71,30 +76,41 @@ impl Authority {
     /// # Errors
     /// If the cryptography library cannot make a key.
     pub fn new(now: Timestamp) -> Result<Self, CertificateError> {
-        let name = "kubernetes";
-        let failed = |source| CertificateError {
-            subject: name.to_owned(),
-            source,
-        };
-        let mut params = valid_from(now);
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
         let key = KeyPair::generate().map_err(failed)?;
-        let issuer = CertifiedIssuer::self_signed(params, key).map_err(failed)?;
-        Ok(Authority { issuer, now })
+        let certificate = params(now).self_signed(&key).map_err(failed)?;
+        Ok(Authority {
+            certificate: certificate.pem(),
+            certificate_der: certificate.der().clone(),
+            issuer: Issuer::new(params(now), key),
+            now,
+        })
+    }
+
+    /// The authority of this certificate and key, both in PEM, that [`Authority::new`] made.
+    fn from_pem(certificate: &str, key: &str, now: Timestamp) -> Result<Self, CertificateError> {
+        let certificate_der = CertificateDer::from_pem_slice(certificate.as_bytes())
+            .map_err(|_| failed(rcgen::Error::CouldNotParseCertificate))?;
+        let key = KeyPair::from_pem(key).map_err(failed)?;
+        Ok(Authority {
+            certificate: certificate.to_owned(),
+            certificate_der,
+            issuer: Issuer::new(params(now), key),
+            now,
+        })
     }
 
     /// The authority's own certificate, in PEM.
     pub fn pem(&self) -> String {
-        self.issuer.pem()
+        self.certificate.clone()
+    }
+
+    /// The authority's private key, in PEM (PKCS #8). The cluster's first secret.
+    fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
     }
 
     pub(crate) fn der(&self) -> CertificateDer<'static> {
-        self.issuer.der().clone()
+        self.certificate_der.clone()
     }
 
     /// A certificate for the API server: loopback, `localhost`, the names of
@@ -153,6 +169,30 @@ impl Authority {
             key: key.serialize_pem(),
             key_der: key.serialize_der(),
         })
+    }
+}
+
+/// The name of every authority.
+const AUTHORITY: &str = "kubernetes";
+
+/// What an authority's certificate says.
+fn params(now: Timestamp) -> CertificateParams {
+    let mut params = valid_from(now);
+    params
+        .distinguished_name
+        .push(DnType::CommonName, AUTHORITY);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    params
+}
+
+fn failed(source: rcgen::Error) -> CertificateError {
+    CertificateError {
+        subject: AUTHORITY.to_owned(),
+        source,
     }
 }
 

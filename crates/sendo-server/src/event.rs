@@ -6,13 +6,13 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use sendo_apimachinery::Status;
+use sendo_apimachinery::{Status, protobuf};
 use sendo_store::{Change, Revision};
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::call::Call;
-use crate::negotiate::View;
+use crate::negotiate::{Encoding, View};
 use crate::resource::Resource;
 use crate::server::Server;
 use crate::table::{self, Include};
@@ -47,6 +47,7 @@ pub(crate) struct Events {
     server: Arc<Server>,
     resource: Arc<Resource>,
     view: View,
+    encoding: Encoding,
     include: Include,
     columns_sent: bool,
 }
@@ -62,6 +63,7 @@ struct Derived {
 struct Encoded {
     kind: EventType,
     view: View,
+    encoding: Encoding,
     api_version: String,
     bytes: Bytes,
 }
@@ -72,6 +74,7 @@ impl Events {
             server: Arc::clone(call.server),
             resource: Arc::clone(call.resource),
             view: call.request.form.view,
+            encoding: call.request.form.encoding,
             include: Include::of(call)?,
             columns_sent: false,
         })
@@ -124,7 +127,10 @@ impl Events {
             .unwrap_or_else(PoisonError::into_inner);
         let api_version = self.resource.types.api_version.clone();
         let same = |own: &&Encoded| {
-            own.kind == kind && own.view == self.view && own.api_version == api_version
+            own.kind == kind
+                && own.view == self.view
+                && own.encoding == self.encoding
+                && own.api_version == api_version
         };
         if let Some(found) = encoded.iter().find(same) {
             return found.bytes.clone();
@@ -135,6 +141,7 @@ impl Events {
         encoded.push(Encoded {
             kind,
             view: self.view,
+            encoding: self.encoding,
             api_version,
             bytes: bytes.clone(),
         });
@@ -143,9 +150,27 @@ impl Events {
 
     /// Writes the event of an object.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, kind: EventType, stored: &Stored) {
+        if self.encoding == Encoding::Protobuf {
+            let mut object = Vec::new();
+            self.write_object(&mut object, stored);
+            let object = serde_json::from_slice(&object).expect("objects are JSON of ours");
+            return self.write_message(out, kind.as_str(), &object);
+        }
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_str().as_bytes());
         out.extend_from_slice(b"\",\"object\":");
+        self.write_object(out, stored);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn write_message(&self, out: &mut Vec<u8>, kind: &str, object: &Value) {
+        // What has no message was never agreed to be sent as one.
+        let event = protobuf::encode_event(&self.server.types, kind, object);
+        out.extend(event.unwrap_or_default());
+    }
+
+    /// Writes an object as JSON.
+    fn write_object(&mut self, out: &mut Vec<u8>, stored: &Stored) {
         match self.view {
             View::Whole => view::whole(
                 out,
@@ -179,7 +204,6 @@ impl Events {
                 out.extend_from_slice(&answer::to_bytes(&table));
             }
         }
-        out.extend_from_slice(b"}\n");
     }
 
     /// A bookmark: nothing happened up to `at` that was not told.
@@ -200,6 +224,11 @@ impl Events {
 
     /// The event of a watch that cannot go on.
     pub(crate) fn failure(&self, status: &Status) -> Bytes {
+        if self.encoding == Encoding::Protobuf {
+            let mut out = Vec::new();
+            self.write_message(&mut out, "ERROR", &status.to_json());
+            return out.into();
+        }
         let event = json!({"type": "ERROR", "object": status.to_json()});
         let mut out = Vec::from(answer::to_bytes(&event));
         out.push(b'\n');

@@ -7,6 +7,29 @@ pub(crate) enum Encoding {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+/// What of a resource can be written in protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protobuf {
+    /// Everything but tables, as of built-in kinds.
+    Objects,
+    /// Only metadata, as of custom kinds, which have no messages.
+    Metadata,
+    /// Nothing.
+    Nothing,
+}
+
+impl Protobuf {
+    fn can_show(self, view: View) -> bool {
+        match view {
+            View::Table(_) => false,
+            View::Whole => self == Protobuf::Objects,
+            View::Metadata(_) | View::MetadataList(_) => self != Protobuf::Nothing,
+        }
+    }
 }
 
 /// What an answer shows of an object.
@@ -78,15 +101,21 @@ struct Clause<'a> {
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-/// Media types, in the order Kubernetes prefers them. Protobuf is read, never written.
-const WRITTEN: [(&str, Encoding); 2] = [("json", Encoding::Json), ("yaml", Encoding::Yaml)];
+/// Media types, in the order Kubernetes prefers them.
+const WRITTEN: [(&str, Encoding); 3] = [
+    ("json", Encoding::Json),
+    ("yaml", Encoding::Yaml),
+    ("vnd.kubernetes.protobuf", Encoding::Protobuf),
+];
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The form of a resource's answer.
 ///
 /// Two gates in a row, as in Kubernetes, each with a refusal of its own: the
 /// media type must be named literally (or `*/*`), then its parameters must be met.
-pub(crate) fn resource(accept: Option<&str>) -> Result<Form, Refusal> {
+///
+/// What `protobuf` does not allow is passed over for the next that is accepted.
+pub(crate) fn resource(accept: Option<&str>, protobuf: Protobuf) -> Result<Form, Refusal> {
     let Some(accept) = accept.filter(|text| !text.is_empty()) else {
         return Ok(Form::JSON);
     };
@@ -100,18 +129,18 @@ pub(crate) fn resource(accept: Option<&str>) -> Result<Form, Refusal> {
     if !named {
         return Err(Refusal::MediaType);
     }
-    first_met(accept, true).ok_or(Refusal::Transformation)
+    first_met(accept, true, protobuf).ok_or(Refusal::Transformation)
 }
 
 /// The form of a `Status`: what the client accepts if it can be met with no
 /// transformation, else JSON.
 pub(crate) fn status(accept: Option<&str>) -> Form {
     accept
-        .and_then(|accept| first_met(accept, false))
+        .and_then(|accept| first_met(accept, false, Protobuf::Objects))
         .unwrap_or(Form::JSON)
 }
 
-fn first_met(accept: &str, transformations: bool) -> Option<Form> {
+fn first_met(accept: &str, transformations: bool, protobuf: Protobuf) -> Option<Form> {
     let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(clause).collect();
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
     clauses.iter().find_map(|clause| {
@@ -121,11 +150,9 @@ fn first_met(accept: &str, transformations: bool) -> Option<Form> {
                 ("application", other) => other == *subkind,
                 _ => false,
             };
-            if matches {
-                form(clause, *encoding, transformations)
-            } else {
-                None
-            }
+            let form = form(clause, *encoding, transformations).filter(|_| matches)?;
+            let is_possible = form.encoding != Encoding::Protobuf || protobuf.can_show(form.view);
+            is_possible.then_some(form)
         })
     })
 }
@@ -240,33 +267,44 @@ pub(crate) enum Discovery {
 mod tests {
     use super::*;
 
+    fn built_in(accept: Option<&str>) -> Result<Form, Refusal> {
+        resource(accept, Protobuf::Objects)
+    }
+
     #[test]
     fn the_first_clause_that_can_be_met_wins() {
-        let form = resource(Some(
+        let form = built_in(Some(
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
         ));
         assert_eq!(form.unwrap().view, View::Table(MetaVersion::V1));
-        let form = resource(Some(
+        let form = built_in(Some(
             "application/json;as=Nope;v=v1;g=meta.k8s.io, application/yaml",
         ));
         assert_eq!(form.unwrap().encoding, Encoding::Yaml);
-        let form = resource(Some("application/json;q=0.2, application/yaml"));
+        let form = built_in(Some("application/json;q=0.2, application/yaml"));
         assert_eq!(form.unwrap().encoding, Encoding::Yaml);
     }
 
     #[test]
-    fn protobuf_falls_back_to_json_if_that_is_accepted_too() {
+    fn protobuf_falls_back_to_json_where_there_are_no_messages() {
         let accept = "application/vnd.kubernetes.protobuf,application/json";
-        assert_eq!(resource(Some(accept)), Ok(Form::JSON));
+        assert_eq!(built_in(Some(accept)).unwrap().encoding, Encoding::Protobuf);
+        assert_eq!(resource(Some(accept), Protobuf::Metadata), Ok(Form::JSON));
+        let metadata =
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        let form = resource(Some(metadata), Protobuf::Metadata).unwrap();
+        assert_eq!(form.encoding, Encoding::Protobuf);
+        let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(built_in(Some(table)), Err(Refusal::Transformation));
     }
 
     #[test]
     fn a_wildcard_subtype_is_no_media_type_of_ours() {
-        assert_eq!(resource(Some("application/*")), Err(Refusal::MediaType));
-        assert_eq!(resource(Some("*/*")), Ok(Form::JSON));
-        assert_eq!(resource(Some("")), Ok(Form::JSON));
-        assert_eq!(resource(None), Ok(Form::JSON));
-        assert_eq!(resource(Some("text/html")), Err(Refusal::MediaType));
+        assert_eq!(built_in(Some("application/*")), Err(Refusal::MediaType));
+        assert_eq!(built_in(Some("*/*")), Ok(Form::JSON));
+        assert_eq!(built_in(Some("")), Ok(Form::JSON));
+        assert_eq!(built_in(None), Ok(Form::JSON));
+        assert_eq!(built_in(Some("text/html")), Err(Refusal::MediaType));
     }
 
     #[test]
@@ -277,7 +315,7 @@ mod tests {
             "application/json;as=Table;v=v1;g=other.k8s.io",
         ] {
             assert_eq!(
-                resource(Some(accept)),
+                built_in(Some(accept)),
                 Err(Refusal::Transformation),
                 "{accept}"
             );

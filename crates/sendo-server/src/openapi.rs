@@ -1,4 +1,4 @@
-//! `/openapi/v3`: what is served, as OpenAPI documents.
+//! `/openapi/v3` and `/openapi/v2`: what is served, as OpenAPI documents.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -69,6 +69,53 @@ pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {
     document(server, request, path, hash, || {
         built_in(server, &resources, path)
     })
+}
+
+/// Answers `/openapi/v2`: all documents as one of version 2, in JSON.
+///
+/// `about` is what `/version` says.
+pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> Answer {
+    let accept = request.accept().unwrap_or_default();
+    let takes = |media: &str| ["*/*", "application/*", "application/json"].contains(&media);
+    let takes_json = accept.is_empty()
+        || accept
+            .split(',')
+            .any(|clause| takes(clause.split(';').next().unwrap_or_default().trim()));
+    if !takes_json {
+        return Answer::Empty(StatusCode::NOT_ACCEPTABLE);
+    }
+    let resources = Resources::builtin();
+    let catalog = server.catalog();
+    let publisher = Publisher {
+        types: &server.types,
+        resources: &resources,
+        describe: &|_, _| None,
+    };
+    let paths = publisher.paths();
+    let custom_paths: Vec<(String, String)> = custom_versions(&catalog).collect();
+    let hashes: Vec<String> = paths.iter().map(|path| publisher.hash(path)).collect();
+    let parts = hashes
+        .iter()
+        .chain(custom_paths.iter().map(|(_, hash)| hash));
+    let parts: Vec<&[u8]> = parts.map(|hash| hash.as_bytes()).collect();
+    let tag = openapi::hash(&parts);
+    let made = server.documents.get_or_make("v2", &tag, || {
+        let built_in = paths
+            .iter()
+            .filter_map(|path| built_in(server, &resources, path));
+        let custom = custom_paths
+            .iter()
+            .filter_map(|(path, _)| custom(server, &catalog, path));
+        let documents = built_in
+            .chain(custom)
+            .filter_map(|bytes| serde_json::from_slice(&bytes).ok());
+        let version = about["gitVersion"].as_str().unwrap_or_default();
+        Some(answer::to_bytes(&openapi::version_two(documents, version)))
+    });
+    match made {
+        Some(bytes) => Answer::Tagged { tag, bytes },
+        None => Answer::Empty(StatusCode::NOT_FOUND),
+    }
 }
 
 /// A document, unless the client asks for another state of it.

@@ -124,6 +124,8 @@ impl ListOptions {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
+    /// Whether an apply takes fields from others.
+    pub(crate) force: bool,
 }
 
 /// Which write the options are of: the kinds of options differ in name and in what they allow.
@@ -132,13 +134,19 @@ pub(crate) enum Write {
     Create,
     Update,
     Patch,
+    Apply,
 }
 
 impl WriteOptions {
     pub(crate) fn parse(query: &Query, write: Write) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let manager = query.text("fieldManager");
-        if write == Write::Patch && query.optional_flag("force").is_some() {
+        let force = query.optional_flag("force");
+        if write == Write::Apply && manager.is_empty() {
+            let path = Path::new("fieldManager");
+            errors.push(Error::required(&path, "is required for apply patch"));
+        }
+        if write == Write::Patch && force.is_some() {
             let path = Path::new("force");
             let why = "may not be specified for non-apply patch";
             errors.push(Error::forbidden(&path, why));
@@ -156,12 +164,13 @@ impl WriteOptions {
         let kind = match write {
             Write::Create => "CreateOptions",
             Write::Update => "UpdateOptions",
-            Write::Patch => "PatchOptions",
+            Write::Patch | Write::Apply => "PatchOptions",
         };
         refuse(kind, errors)?;
         Ok(WriteOptions {
             dry_run: !dry_run.is_empty(),
             field_validation,
+            force: force.unwrap_or(false),
         })
     }
 }

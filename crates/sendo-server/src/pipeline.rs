@@ -3,6 +3,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -16,7 +17,7 @@ use crate::authorise::authorise;
 use crate::body::Body;
 use crate::call::Call;
 use crate::crd::lifecycle;
-use crate::negotiate::{self, Refusal};
+use crate::negotiate::{self, Protobuf, Refusal};
 use crate::path::{ResourcePath, Target};
 use crate::request::Request;
 use crate::reviews;
@@ -27,6 +28,9 @@ use crate::strategy::Strategy;
 use crate::subresource;
 use crate::user::User;
 use crate::verbs::{self, patch::PatchType};
+
+/// How long a client may take to send a body.
+const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers a request; `caller` is who the connection belongs to, if that is known.
 ///
@@ -50,7 +54,7 @@ where
         tracing::error!(method = %request.method, path = %request.path, cause, "a request panicked");
         Err(Status::internal_error(cause))
     });
-    answer::respond(&request, answer)
+    answer::respond(&server.types, &request, answer)
 }
 
 async fn answer<B>(
@@ -67,8 +71,20 @@ where
         return Err(Status::service_unavailable("the server is shutting down"));
     }
     request.user = authenticate(caller, &request.headers, &server.tokens)?;
+    let Some(_place) = server.in_flight.enter(request) else {
+        return Ok(Answer::Busy);
+    };
     authorise(request)?;
-    request.read_body(body).await?;
+    let read = server
+        .world
+        .clock()
+        .timeout(BODY_PATIENCE, request.read_body(body));
+    read.await.unwrap_or_else(|| {
+        Err(Status::timeout(
+            "the body was not sent within the allotted time",
+            0,
+        ))
+    })?;
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &path).await,
         Target::Other => roots::answer(server, request),
@@ -185,11 +201,16 @@ fn accept(request: &mut Request, is_custom: bool) -> Result<(), Status> {
         );
         return Err(status.with_details(Details::default()));
     }
-    request.form =
-        negotiate::resource(request.accept().as_deref()).map_err(|refusal| match refusal {
-            Refusal::MediaType => Status::not_acceptable(&WRITTEN),
-            Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
-        })?;
+    let protobuf = if is_custom {
+        Protobuf::Metadata
+    } else {
+        Protobuf::Objects
+    };
+    let form = negotiate::resource(request.accept().as_deref(), protobuf);
+    request.form = form.map_err(|refusal| match refusal {
+        Refusal::MediaType => Status::not_acceptable(&WRITTEN),
+        Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
+    })?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::schema::show_as_go;
-use sendo_apimachinery::{GroupKind, GroupVersionKind, Meta, Status};
+use sendo_apimachinery::{GroupKind, GroupVersionKind, Meta, MetaMut, Status};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
@@ -11,6 +11,7 @@ use crate::authorise::{self, Attributes};
 use crate::call::{Call, time_text};
 use crate::decode;
 use crate::options::{Write, WriteOptions};
+use crate::ownership;
 use crate::user::User;
 
 /// Answers a review, if the resource is one.
@@ -22,6 +23,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     if call.resource.is_namespaced() {
         decode::place(call, &mut review)?;
     }
+    MetaMut::of(&mut review).remove("managedFields");
+    ownership::update(call, &Value::Null, &mut review);
     let status = match facts.kind.as_str() {
         "SelfSubjectReview" => {
             review["metadata"] = json!({"creationTimestamp": time_text(call.now())});

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer};
 use crate::discovery::{self, Half};
 use crate::health;
-use crate::negotiate::{self, Discovery, Encoding, Form, View};
+use crate::negotiate::{self, Discovery, Encoding, Form, Protobuf, View};
 use crate::openapi;
 use crate::request::Request;
 use crate::resource::Catalog;
@@ -48,6 +48,7 @@ pub(crate) fn answer(server: &Server, request: &mut Request) -> Result<Answer, S
             None => Ok(Answer::page_not_found()),
         },
         ["apis", group, version] => of_version(request, &catalog, group, version),
+        ["openapi", "v2"] => Ok(openapi::version_two(server, request, &version())),
         ["openapi", "v3", path @ ..] => Ok(openapi::answer(server, request, &path.join("/"))),
         _ => Ok(Answer::page_not_found()),
     }
@@ -62,7 +63,7 @@ fn get_only(request: &Request) -> Result<(), Status> {
 }
 
 fn json_only(request: &Request) -> Result<(), Status> {
-    match negotiate::resource(request.accept().as_deref()) {
+    match negotiate::resource(request.accept().as_deref(), Protobuf::Nothing) {
         Ok(Form {
             encoding: Encoding::Json,
             ..
@@ -77,7 +78,7 @@ fn top(request: &mut Request, catalog: &Catalog, half: Half) -> Result<Answer, S
         Some(Discovery::Aggregated(encoding)) => {
             let document = discovery::aggregated(catalog, half);
             Ok(match encoding {
-                Encoding::Json => Answer::Typed(
+                Encoding::Json | Encoding::Protobuf => Answer::Typed(
                     StatusCode::OK,
                     discovery::AGGREGATED,
                     answer::to_bytes(&document),
@@ -124,7 +125,7 @@ fn of_version(
 }
 
 fn legacy(request: &mut Request, document: &Value) -> Result<Answer, Status> {
-    match negotiate::resource(request.accept().as_deref()) {
+    match negotiate::resource(request.accept().as_deref(), Protobuf::Nothing) {
         Ok(form) if form.view == View::Whole => {
             request.form = form;
             Ok(Answer::document(document))
@@ -164,7 +165,17 @@ fn paths(catalog: &Catalog) -> Value {
         paths.extend(group.versions().map(|version| format!("{root}/{version}")));
         paths.push(root);
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(
+        [
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
+    );
     paths.sort();
     paths.dedup();
     json!({"paths": paths})

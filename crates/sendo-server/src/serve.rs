@@ -21,6 +21,8 @@ use crate::user;
 
 /// How long a client may take to shake hands, and to send a request's head.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a connection that is silent is asked whether somebody is still there.
+const PING_PERIOD: Duration = Duration::from_secs(30);
 
 /// The server's socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -192,6 +194,8 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     builder
         .http2()
         .timer(TokioTimer::new())
+        .keep_alive_interval(Some(PING_PERIOD))
+        .keep_alive_timeout(PATIENCE)
         .max_concurrent_streams(1000);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);

@@ -24,6 +24,7 @@ use crate::body::Body;
 use crate::bootstrap;
 use crate::call::backend;
 use crate::crd::lifecycle::{self, Known};
+use crate::in_flight::{InFlight, InFlightLimits};
 use crate::openapi::Documents;
 use crate::pipeline;
 use crate::resource::{Catalog, Resource};
@@ -42,6 +43,8 @@ pub struct Options {
     /// controller that makes the `default` ones. Without it (the default here) a
     /// pod is let in with the account's name alone.
     pub require_service_accounts: bool,
+    /// How many requests are worked on at once.
+    pub in_flight: InFlightLimits,
     /// Whether volumes and claims are kept while they are in use, as in a cluster
     /// with the controllers that let go of them. Without those (the default here)
     /// they would stay for ever.
@@ -62,6 +65,7 @@ impl Options {
             world,
             tokens: Tokens::new(),
             require_service_accounts: false,
+            in_flight: InFlightLimits::default(),
             protect_storage: false,
             services: ServiceRanges::default(),
             await_parts: false,
@@ -117,6 +121,7 @@ impl ApiServer {
             world: options.world.child("api-server"),
             tokens: options.tokens,
             require_service_accounts: options.require_service_accounts,
+            in_flight: InFlight::new(options.in_flight),
             protect_storage: options.protect_storage,
             services: options.services,
             parts_are_up: AtomicBool::new(!options.await_parts),
@@ -247,6 +252,8 @@ pub(crate) struct Server {
     pub(crate) world: World,
     pub(crate) tokens: Tokens,
     pub(crate) require_service_accounts: bool,
+    /// The requests that are worked on.
+    pub(crate) in_flight: InFlight,
     pub(crate) protect_storage: bool,
     /// What services are given addresses and ports from.
     pub(crate) services: ServiceRanges,

@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sendo_world::{Clock, Random, Stop, Timestamp, World};
 
 use crate::cache::Listing;
-use crate::client::{Client, Live};
+use crate::client::{self, Client, Delete, Finalizer, Given, Live, Patch, Target, WithStatus};
+use crate::conditions;
 use crate::discovery::{self, ServedKind};
 use crate::error::Result;
 use crate::events::{EventType, Recorder};
@@ -95,6 +97,95 @@ impl Context {
     /// Reads of the API server itself, past the cache.
     pub fn live(&self) -> Live {
         self.client().live()
+    }
+
+    /// Creates an object; see [`Client::create`].
+    pub async fn create<K: Typed>(&self, object: &K) -> Result<K, client::Error> {
+        self.client().create(object).await
+    }
+
+    /// Replaces an object; see [`Client::update`].
+    pub async fn update<K: Typed>(&self, object: &K) -> Result<K, client::Error> {
+        self.client().update(object).await
+    }
+
+    /// Changes a part of an object; see [`Client::patch`].
+    pub async fn patch<K: Typed>(
+        &self,
+        target: &impl Target<K>,
+        patch: Patch,
+    ) -> Result<K, client::Error> {
+        self.client().patch(target, patch).await
+    }
+
+    /// Creates an object or makes it as said here, in this controller's name; see [`Client::apply`].
+    pub async fn apply<K: Typed>(&self, object: &K) -> Result<K, client::Error> {
+        self.client().apply(object).await
+    }
+
+    /// The same for an object that `owner` controls; see [`Client::apply_owned`].
+    pub async fn apply_owned<O: Typed, K: Typed>(
+        &self,
+        owner: &impl Given<O>,
+        object: K,
+    ) -> Result<K, client::Error> {
+        self.client().apply_owned(owner, object).await
+    }
+
+    /// Deletes an object; see [`Client::delete`].
+    pub fn delete<K: Typed>(&self, target: &impl Target<K>) -> Delete<K> {
+        self.client().delete(target)
+    }
+
+    /// Changes the status of an object, if `change` changes it. Quiet about an
+    /// object that is gone; see [`Client::status`].
+    pub async fn status<K: Typed + WithStatus<M>, M>(
+        &self,
+        object: &impl Given<K>,
+        change: impl FnOnce(&mut K::Status),
+    ) -> Result<bool, client::Error> {
+        self.client().status(object, change).await
+    }
+
+    /// A condition of `object`, as of now; see [`conditions`](crate::conditions).
+    pub fn condition<K: Typed>(
+        &self,
+        object: &impl Given<K>,
+        kind: &str,
+        state: impl Into<conditions::State>,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Condition {
+        conditions::condition(object.object(), self.now(), kind, state, reason, message)
+    }
+
+    /// Sees to the finalizer `name`: puts it in place, or runs `clean_up` and
+    /// takes it away; see [`Client::finalizer`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use sendo::{Action, Context, Result, client::Finalizer};
+    /// # async fn delete_bucket(_: &ConfigMap) -> Result<()> { Ok(()) }
+    /// async fn reconcile(bucket: Arc<ConfigMap>, cx: Context) -> Result<Action> {
+    ///     let seen = cx.finalizer(&bucket, "example.dev/bucket", || delete_bucket(&bucket));
+    ///     if seen.await? == Finalizer::CleanedUp {
+    ///         return Ok(Action::done());
+    ///     }
+    ///     // From here on something may be made that has to be cleaned up.
+    ///     Ok(Action::done())
+    /// }
+    /// ```
+    pub async fn finalizer<K: Typed, F>(
+        &self,
+        object: &impl Given<K>,
+        name: &str,
+        clean_up: impl FnOnce() -> F,
+    ) -> Result<Finalizer>
+    where
+        F: Future<Output = Result<()>>,
+    {
+        self.client().finalizer(object, name, clean_up).await
     }
 
     /// Records an event about the object being reconciled. Never blocks and never fails.

@@ -92,6 +92,81 @@ where
     })
 }
 
+/// A handler with a function for each kind of event; what has none makes no keys.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+/// use sendo::{ObjectExt, ObjectKey, handler};
+///
+/// // A node is of interest when it comes, goes, or changes its labels.
+/// let nodes = handler::on::<Node, ObjectKey>()
+///     .created(|node, _| [node.key()])
+///     .updated(|old, new, _| (old.metadata.labels != new.metadata.labels).then(|| new.key()))
+///     .deleted(|node, cx| cx.list::<Pod>().keys())
+///     .handler();
+/// ```
+pub fn on<K: 'static, Q: 'static>() -> On<K, Q> {
+    On {
+        created: Box::new(|_, _| Vec::new()),
+        updated: Box::new(|_, _, _| Vec::new()),
+        deleted: Box::new(|_, _| Vec::new()),
+    }
+}
+
+/// See [`on`].
+pub struct On<K, Q> {
+    created: OfOne<K, Q>,
+    updated: OfTwo<K, Q>,
+    deleted: OfOne<K, Q>,
+}
+
+type OfOne<K, Q> = Box<dyn Fn(&K, &Reader) -> Vec<Q> + Send + Sync>;
+type OfTwo<K, Q> = Box<dyn Fn(&K, &K, &Reader) -> Vec<Q> + Send + Sync>;
+
+impl<K: 'static, Q: 'static> On<K, Q> {
+    /// The keys of an object that is new, or was there at the start.
+    pub fn created<R: IntoIterator<Item = Q>>(
+        mut self,
+        keys: impl Fn(&K, &Reader) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.created = Box::new(move |object, cx| keys(object, cx).into_iter().collect());
+        self
+    }
+
+    /// The keys of an object that changed: as it was, as it is.
+    pub fn updated<R: IntoIterator<Item = Q>>(
+        mut self,
+        keys: impl Fn(&K, &K, &Reader) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.updated = Box::new(move |old, new, cx| keys(old, new, cx).into_iter().collect());
+        self
+    }
+
+    /// The keys of an object that is gone, in its last state known.
+    pub fn deleted<R: IntoIterator<Item = Q>>(
+        mut self,
+        keys: impl Fn(&K, &Reader) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.deleted = Box::new(move |object, cx| keys(object, cx).into_iter().collect());
+        self
+    }
+
+    /// The handler.
+    pub fn handler(self) -> Handler<Event<K>, Q> {
+        map(move |event: Event<K>, cx| match &event {
+            Event::Created { object, .. } => (self.created)(object, cx),
+            Event::Updated { old, new } => (self.updated)(old, new, cx),
+            Event::Deleted { object, .. } => (self.deleted)(object, cx),
+        })
+    }
+}
+
+impl<K, Q> fmt::Debug for On<K, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("On")
+    }
+}
+
 /// Reconciles the object the event is about.
 pub fn object<K: Resource + 'static>() -> Handler<Event<K>, ObjectKey> {
     map(|event: Event<K>, _| [ObjectKey::of(&**event.object())])

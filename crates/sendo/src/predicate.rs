@@ -14,6 +14,7 @@ use std::sync::Arc;
 use kube::Resource;
 
 use crate::Event;
+use crate::cache::Selector;
 use crate::object::ObjectExt;
 
 /// Decides whether an event goes on to its handler. Cheap to clone.
@@ -75,6 +76,19 @@ pub fn matches<K>(wanted: impl Fn(&K) -> bool + Send + Sync + 'static) -> Predic
 pub fn label<K: Resource>(name: &str, value: &str) -> Predicate<K> {
     let (name, value) = (name.to_owned(), value.to_owned());
     matches(move |object: &K| object.label(&name) == Some(&value))
+}
+
+/// Passes objects whose labels `selector` selects.
+///
+/// To fetch and cache only these, give the selector to the source instead:
+/// [`KindSource::selecting`](crate::source::KindSource::selecting).
+pub fn selected<K: Resource>(selector: Selector) -> Predicate<K> {
+    matches(move |object: &K| selector.matches(object.meta().labels.as_ref()))
+}
+
+/// Passes objects that are to be deleted and are still kept by finalizers.
+pub fn being_deleted<K: Resource>() -> Predicate<K> {
+    matches(|object: &K| object.is_being_deleted())
 }
 
 /// Passes creations.

@@ -15,8 +15,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sendo_world::{Stop, World};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 
 /// Connections served at once; more wait to be accepted.
 const CONNECTIONS: usize = 128;
@@ -117,6 +119,20 @@ impl Listener {
         H: Fn(Asked) -> F + Clone + Send + 'static,
         F: Future<Output = Answer> + Send + 'static,
     {
+        self.serve_with(None, world, stop, handler).await;
+    }
+
+    /// The same, through TLS if there is an acceptor.
+    pub(crate) async fn serve_with<H, F>(
+        self,
+        tls: Option<TlsAcceptor>,
+        world: &World,
+        stop: &Stop,
+        handler: H,
+    ) where
+        H: Fn(Asked) -> F + Clone + Send + 'static,
+        F: Future<Output = Answer> + Send + 'static,
+    {
         let connections = world.tasks().child("http");
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
@@ -134,8 +150,18 @@ impl Listener {
                 continue;
             };
             let (world, stop, handler) = (world.clone(), stop.clone(), handler.clone());
+            let tls = tls.clone();
             connections.spawn("connection", async move {
-                converse(stream, &world, &stop, handler).await;
+                match tls {
+                    None => converse(stream, &world, &stop, handler).await,
+                    Some(tls) => {
+                        let handshake = world.clock().timeout(REQUEST_HEAD, tls.accept(stream));
+                        // Who cannot agree on TLS goes away.
+                        if let Some(Some(Ok(stream))) = stop.run_until_cancelled(handshake).await {
+                            converse(stream, &world, &stop, handler).await;
+                        }
+                    }
+                }
                 drop(permit);
             });
         }
@@ -145,8 +171,9 @@ impl Listener {
 }
 
 /// One connection, until its peer closes it or the program stops.
-async fn converse<H, F>(stream: TcpStream, world: &World, stop: &Stop, handler: H)
+async fn converse<S, H, F>(stream: S, world: &World, stop: &Stop, handler: H)
 where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
     H: Fn(Asked) -> F,
     F: Future<Output = Answer>,
 {
@@ -179,13 +206,24 @@ where
 }
 
 /// What is asked of a handler: a GET or HEAD request.
-#[derive(Debug)]
 pub struct Asked {
     /// The path, without a slash at its end.
     pub path: String,
     query: String,
     /// The `Accept` header; empty if there is none.
     pub accept: String,
+    /// The `Authorization` header. A secret.
+    pub(crate) authorization: String,
+}
+
+/// Without what is secret.
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asked")
+            .field("path", &self.path)
+            .field("query", &self.query)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Asked {
@@ -194,12 +232,16 @@ impl Asked {
             let status = StatusCode::METHOD_NOT_ALLOWED;
             return Err(Answer::text(status, "only GET and HEAD are served here\n"));
         }
-        let accept = request.headers().get(http::header::ACCEPT);
-        let accept = accept.and_then(|value| value.to_str().ok());
+        let header = |name: http::HeaderName| {
+            let value = request.headers().get(name);
+            let text = value.and_then(|value| value.to_str().ok());
+            text.unwrap_or_default().to_owned()
+        };
         Ok(Asked {
             path: request.uri().path().trim_end_matches('/').to_owned(),
             query: request.uri().query().unwrap_or_default().to_owned(),
-            accept: accept.unwrap_or_default().to_owned(),
+            accept: header(http::header::ACCEPT),
+            authorization: header(http::header::AUTHORIZATION),
         })
     }
 
@@ -265,6 +307,7 @@ impl Answer {
 pub(crate) mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     /// The whole answer to one request, as text.
     pub(crate) async fn ask(address: SocketAddr, request: &str) -> String {

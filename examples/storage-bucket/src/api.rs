@@ -10,8 +10,12 @@ use serde::{Deserialize, Serialize};
 /// Where the bucket is, and how to check it.
 // `kubectl explain` and the CRD show the comments below, so they speak to the
 // users of the resource; comments to readers of the code have two slashes.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "self.managementPolicy != 'Manage' || has(self.credentialsSecretRef)",
+    "message": "a bucket is managed with credentials only: set credentialsSecretRef, or managementPolicy to Observe",
+}]))]
 #[kube(
     group = "storage.example.dev",
     version = "v1alpha1",
@@ -21,6 +25,7 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     doc = "A bucket of an S3-compatible object store outside the cluster, whose health is checked at a steady interval.",
     printcolumn = r#"{"name": "Healthy", "type": "boolean", "jsonPath": ".status.healthy"}"#,
+    printcolumn = r#"{"name": "Synced", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Synced\")].status"}"#,
     printcolumn = r#"{"name": "Endpoint", "type": "string", "jsonPath": ".spec.endpoint"}"#,
     printcolumn = r#"{"name": "Last check", "type": "date", "jsonPath": ".status.lastCheckTime"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
@@ -53,10 +58,77 @@ pub struct StorageBucketSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<SecretReference>,
 
-    /// Seconds from one check to the next. A change of this resource is checked at once.
+    /// Seconds from one check to the next. A change of this resource is checked
+    /// at once, and so is one of its annotation `storage.example.dev/check`.
+    /// After failures in a row the time grows, up to four times as long.
     #[serde(default = "default_check_every_seconds")]
     #[schemars(range(min = 5, max = 86400))]
     pub check_every_seconds: i64,
+
+    /// What a check tries. `Reachable`: the store answers, whatever it says.
+    /// `List`: the bucket can be listed. `ReadWrite`: an object can be written,
+    /// read and deleted.
+    #[serde(default)]
+    pub probe: Probe,
+
+    /// Whether checks, creation and everything else but deletion rest.
+    #[serde(default)]
+    pub paused: bool,
+
+    /// `Observe`: the bucket is looked at and never changed. `Manage`: it is
+    /// created if it is not there, and created again if it vanishes.
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+
+    /// What becomes of a bucket that was created for this resource when the
+    /// resource is deleted. `Retain`: it stays. `Delete`: it is deleted, once it
+    /// is empty. A bucket that was there before always stays.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// What a check tries.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Probe {
+    /// The store answers, whatever it says.
+    Reachable,
+    /// The bucket can be listed.
+    #[default]
+    List,
+    /// An object can be written, read and deleted.
+    ReadWrite,
+}
+
+/// Whether a bucket is only looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ManagementPolicy {
+    /// It is never changed.
+    #[default]
+    Observe,
+    /// It is created whenever it is not there.
+    Manage,
+}
+
+/// What becomes of a bucket when its resource is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It stays.
+    #[default]
+    Retain,
+    /// It is deleted if it was created for the resource, once it is empty.
+    Delete,
+}
+
+/// How far the creation of a bucket has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Creation {
+    /// The store is about to be asked, or was and has not answered: the bucket
+    /// may be there, and if it is, it was created for this resource.
+    Pending,
+    /// The bucket was created for this resource.
+    Succeeded,
 }
 
 /// Names a Secret in the namespace of the StorageBucket.
@@ -97,17 +169,40 @@ pub struct StorageBucketStatus {
     #[serde(default)]
     pub consecutive_failures: i64,
 
+    /// Whether the bucket was created for this resource. Written before the
+    /// store is asked, so that a crash in between is noticed. Absent for a
+    /// bucket that was there before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation: Option<Creation>,
+
+    /// The value of the annotation `storage.example.dev/check` that the last
+    /// check was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handled_request: Option<String>,
+
     /// The `metadata.generation` that the last check was made for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready` is true while the bucket is healthy; its reason says why it is not.
+    /// `Ready` is true while the bucket is healthy; its reason says why it is
+    /// not. `Synced` is true while the store has what this resource asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
+/// The annotation whose every new value asks for a check at once.
+pub const CHECK_ANNOTATION: &str = "storage.example.dev/check";
+
 impl StorageBucketSpec {
+    /// What a check tries: whoever manages a bucket must know whether it is there.
+    pub fn effective_probe(&self) -> Probe {
+        match self.management_policy {
+            ManagementPolicy::Observe => self.probe,
+            ManagementPolicy::Manage => self.probe.max(Probe::List),
+        }
+    }
+
     /// The time from one check to the next.
     pub fn check_every(&self) -> Duration {
         Duration::from_secs(self.check_every_seconds.max(1).unsigned_abs())

@@ -14,8 +14,11 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::GaiResolver;
 use tokio_rustls::rustls::crypto::ring;
 use tower::{Service, ServiceExt};
+
+use crate::egress::{Egress, GuardedResolver, Refused};
 
 /// No answer to what is asked here comes near this size.
 const LARGEST_ANSWER: usize = 1 << 20;
@@ -26,7 +29,7 @@ pub struct Http(Way);
 
 #[derive(Clone)]
 enum Way {
-    Sockets(HttpsConnector<HttpConnector>),
+    Sockets(HttpsConnector<HttpConnector<GuardedResolver>>, Egress),
     InProcess(Arc<dyn Fn(Request<Full<Bytes>>) -> Answer + Send + Sync>),
 }
 
@@ -41,23 +44,32 @@ pub enum HttpError {
     /// Somebody is there, who does not speak HTTP as expected.
     #[error("{0}")]
     BadAnswer(String),
+    /// The address must not be connected to.
+    #[error(transparent)]
+    Refused(#[from] Refused),
 }
 
 impl Http {
-    /// Over sockets, with TLS for `https`; trusts what the machine trusts.
+    /// Over sockets, with TLS for `https`; trusts what the machine trusts, and
+    /// connects to no address that `egress` refuses. Redirects are not followed.
     ///
     /// Each request has a connection of its own: a check that finds an old
     /// connection still open says little about whether a new one can be made.
     ///
     /// # Errors
     /// If the machine has no root certificates.
-    pub fn over_sockets() -> io::Result<Self> {
+    pub fn over_sockets(egress: Egress) -> io::Result<Self> {
+        let mut sockets = HttpConnector::new_with_resolver(GuardedResolver {
+            egress: egress.clone(),
+            inner: GaiResolver::new(),
+        });
+        sockets.enforce_http(false);
         let connector = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(ring::default_provider())?
             .https_or_http()
             .enable_http1()
-            .build();
-        Ok(Http(Way::Sockets(connector)))
+            .wrap_connector(sockets);
+        Ok(Http(Way::Sockets(connector, egress)))
     }
 
     /// Straight to `service`, whatever the host of a request. An error of the
@@ -91,7 +103,10 @@ impl Http {
             request.headers_mut().insert(HOST, host);
         }
         match &self.0 {
-            Way::Sockets(connector) => over_socket(connector.clone(), request).await,
+            Way::Sockets(connector, egress) => {
+                egress.check_literal(request.uri().host().unwrap_or_default())?;
+                over_socket(connector.clone(), request).await
+            }
             Way::InProcess(service) => service(request).await,
         }
     }
@@ -100,7 +115,7 @@ impl Http {
     pub(crate) fn signature_lifetime(&self) -> Duration {
         match self.0 {
             // What S3 itself allows two clocks to differ by.
-            Way::Sockets(_) => Duration::from_secs(15 * 60),
+            Way::Sockets(..) => Duration::from_secs(15 * 60),
             // It never leaves the process, whose clock may be years away from
             // the machine's: a hundred years, then.
             Way::InProcess(_) => Duration::from_secs(100 * 365 * 24 * 3600),
@@ -111,7 +126,7 @@ impl Http {
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Way::Sockets(_) => "Http(over sockets)",
+            Way::Sockets(..) => "Http(over sockets)",
             Way::InProcess(_) => "Http(in process)",
         })
     }
@@ -120,7 +135,7 @@ impl fmt::Debug for Http {
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 async fn over_socket(
-    connector: HttpsConnector<HttpConnector>,
+    connector: HttpsConnector<HttpConnector<GuardedResolver>>,
     mut request: Request<Full<Bytes>>,
 ) -> Result<Response<Bytes>, HttpError> {
     let connection = connector.oneshot(request.uri().clone()).await;
@@ -151,7 +166,10 @@ where
 
 impl HttpError {
     fn unreachable(error: &(dyn StdError + 'static)) -> Self {
-        HttpError::Unreachable(cause(error))
+        match refusal(error) {
+            Some(refused) => HttpError::Refused(refused),
+            None => HttpError::Unreachable(cause(error)),
+        }
     }
 }
 
@@ -163,6 +181,18 @@ impl From<hyper::Error> for HttpError {
             HttpError::unreachable(&error)
         }
     }
+}
+
+/// The refusal of an address among the causes of an error.
+fn refusal(error: &(dyn StdError + 'static)) -> Option<Refused> {
+    let own = error.downcast_ref::<Refused>();
+    // An error of the system hides the one it was made of.
+    let inner = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    let inner = inner.and_then(|inner| refusal(inner));
+    let source = || error.source().and_then(refusal);
+    own.cloned().or(inner).or_else(source)
 }
 
 /// The innermost cause, which is the one that tells: `Connection refused`

@@ -14,9 +14,15 @@
 
 pub mod api;
 mod controller;
+mod credentials;
+pub mod egress;
 pub mod http;
+mod lanes;
 #[cfg(feature = "local-store")]
 pub mod local_store;
+pub mod manage;
+mod metrics;
+mod problem;
 mod status;
 pub mod store;
 
@@ -35,8 +41,10 @@ pub struct Options {
     pub tick_every: Duration,
     /// How long a store may take to answer. 5 s unless told.
     pub timeout: Duration,
-    /// How many buckets are checked at once. 8 unless told.
+    /// How many buckets are checked at once. 16 unless told.
     pub checks_at_once: usize,
+    /// How many of them may be of one endpoint. 4 unless told.
+    pub checks_per_endpoint: usize,
 }
 
 impl Options {
@@ -46,7 +54,8 @@ impl Options {
             http,
             tick_every: Duration::from_secs(5),
             timeout: Duration::from_secs(5),
-            checks_at_once: 8,
+            checks_at_once: 16,
+            checks_per_endpoint: 4,
         }
     }
 }

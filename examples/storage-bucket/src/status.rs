@@ -1,18 +1,30 @@
 //! What a check leaves in the status of a resource, and when the next one is due.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use sendo::Timestamp;
+use std::time::Duration;
 
-use crate::api::{StorageBucket, StorageBucketStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use sendo::{ObjectExt, Timestamp};
+
+use crate::api::{CHECK_ANNOTATION, StorageBucket, StorageBucketStatus};
+use crate::manage::Synced;
 use crate::store::Health;
 
 /// The condition that says whether the bucket is healthy.
 const READY: &str = "Ready";
+/// The condition that says whether the store has what is asked for.
+const SYNCED: &str = "Synced";
+
+/// How many times the interval grows twofold with failures in a row.
+const BACKOFF_STEPS: i64 = 2;
 
 impl StorageBucket {
     /// Whether the bucket is to be checked: never checked, changed since the
-    /// last check, or that was long enough ago.
+    /// last check, asked for by annotation, or that was long enough ago. One
+    /// that is paused is not.
     pub fn is_due(&self, now: Timestamp) -> bool {
+        if self.spec.paused {
+            return false;
+        }
         let Some(status) = &self.status else {
             return true;
         };
@@ -21,28 +33,43 @@ impl StorageBucket {
         };
         let since = now.duration_since(last.0);
         status.observed_generation != self.metadata.generation
-            || since.unsigned_abs() >= self.spec.check_every()
+            || status.handled_request.as_deref() != self.annotation(CHECK_ANNOTATION)
+            || since.unsigned_abs() >= self.wait()
+    }
+
+    /// The time from the last check to the next: a bucket that keeps failing is
+    /// asked for less often.
+    fn wait(&self) -> Duration {
+        let failures = self.status.as_ref().map_or(0, |s| s.consecutive_failures);
+        let steps = (failures - 1).clamp(0, BACKOFF_STEPS);
+        self.spec.check_every() * (1 << steps)
     }
 }
 
 impl StorageBucketStatus {
-    /// Records what a check of `generation` that began at `began` has found.
+    /// Records what a check of `bucket` that began at `began` has found.
     ///
     /// Says whether the bucket has turned healthy or unhealthy with it, as it
     /// does with the first check.
-    pub fn record(&mut self, health: &Health, generation: Option<i64>, began: Timestamp) -> bool {
-        // Kubernetes keeps times to the second.
-        let began = Time(Timestamp::from_second(began.as_second()).unwrap_or(began));
+    pub fn record(
+        &mut self,
+        bucket: &StorageBucket,
+        health: &Health,
+        synced: &Synced,
+        began: Timestamp,
+    ) -> bool {
+        let began = whole_seconds(began);
         let healthy = health.problem().is_none();
         let turned = self.healthy != Some(healthy);
         if turned {
             self.last_transition_time = Some(began.clone());
         }
         self.healthy = Some(healthy);
-        self.observed_generation = generation;
+        self.observed_generation = bucket.metadata.generation;
+        self.handled_request = bucket.annotation(CHECK_ANNOTATION).map(str::to_owned);
         self.message = Some(health.message().to_owned());
         (self.latency_ms, self.consecutive_failures) = match health {
-            Health::Healthy { latency } => (i64::try_from(latency.as_millis()).ok(), 0),
+            Health::Healthy { latency, .. } => (i64::try_from(latency.as_millis()).ok(), 0),
             Health::Unhealthy(_) => (None, self.consecutive_failures.saturating_add(1)),
         };
         self.set_condition(Condition {
@@ -50,29 +77,60 @@ impl StorageBucketStatus {
             status: if healthy { "True" } else { "False" }.to_owned(),
             reason: health.reason(),
             message: health.message().to_owned(),
-            observed_generation: generation,
-            last_transition_time: self.last_transition_time.clone().unwrap_or(began.clone()),
+            observed_generation: bucket.metadata.generation,
+            last_transition_time: began.clone(),
         });
+        self.record_synced(bucket, synced, began.0);
         self.last_check_time = Some(began);
         turned
     }
 
-    fn set_condition(&mut self, condition: Condition) {
-        let of_its_type = |other: &&mut Condition| other.type_ == condition.type_;
-        match self.conditions.iter_mut().find(of_its_type) {
-            Some(before) => *before = condition,
-            None => self.conditions.push(condition),
-        }
+    /// Records only whether the store has what is asked for; says whether that
+    /// is another answer than before.
+    pub fn record_synced(
+        &mut self,
+        bucket: &StorageBucket,
+        synced: &Synced,
+        now: Timestamp,
+    ) -> bool {
+        self.set_condition(Condition {
+            type_: SYNCED.to_owned(),
+            status: synced.status().to_owned(),
+            reason: synced.reason(),
+            message: synced.message().to_owned(),
+            observed_generation: bucket.metadata.generation,
+            last_transition_time: whole_seconds(now),
+        })
     }
+
+    /// Sets a condition; one that keeps its status keeps the time since when.
+    /// Says whether its status or its reason is another now.
+    fn set_condition(&mut self, mut condition: Condition) -> bool {
+        let of_its_type = |other: &&mut Condition| other.type_ == condition.type_;
+        let Some(before) = self.conditions.iter_mut().find(of_its_type) else {
+            self.conditions.push(condition);
+            return true;
+        };
+        if before.status == condition.status {
+            condition.last_transition_time = before.last_transition_time.clone();
+        }
+        let turned = before.status != condition.status || before.reason != condition.reason;
+        *before = condition;
+        turned
+    }
+}
+
+/// Kubernetes keeps times to the second.
+fn whole_seconds(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::StorageBucketSpec;
+    use crate::api::{Probe, StorageBucketSpec};
     use crate::store::{Problem, Reason};
     use serde_json::json;
-    use std::time::Duration;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -83,6 +141,7 @@ mod tests {
     fn healthy() -> Health {
         Health::Healthy {
             latency: Duration::from_millis(7),
+            probe: Probe::List,
         }
     }
 
@@ -101,14 +160,50 @@ mod tests {
         bucket
     }
 
+    fn record(status: &mut StorageBucketStatus, health: &Health, at: Timestamp) -> bool {
+        status.record(&bucket(), health, &Synced::Observed, at)
+    }
+
+    fn check(bucket: &mut StorageBucket, health: &Health, at: Timestamp) {
+        let mut status = bucket.status.take().unwrap_or_default();
+        status.record(bucket, health, &Synced::Observed, at);
+        bucket.status = Some(status);
+    }
+
+    #[test]
+    fn a_bucket_that_keeps_failing_is_asked_for_less_often() {
+        let mut bucket = bucket();
+        let mut at = start();
+        for minutes in [1, 2, 4, 4] {
+            check(&mut bucket, &unreachable(), at);
+            assert!(!bucket.is_due(at + MINUTE * minutes - Duration::from_secs(1)));
+            at += MINUTE * minutes;
+            assert!(bucket.is_due(at), "{minutes}");
+        }
+        check(&mut bucket, &healthy(), at);
+        assert!(bucket.is_due(at + MINUTE));
+    }
+
+    #[test]
+    fn an_annotation_asks_for_a_check_and_a_pause_for_none() {
+        let mut bucket = bucket();
+        check(&mut bucket, &healthy(), start());
+        let request = [(CHECK_ANNOTATION.to_owned(), "now".to_owned())];
+        bucket.metadata.annotations = Some(request.into());
+        assert!(bucket.is_due(start()));
+        check(&mut bucket, &healthy(), start());
+        assert!(!bucket.is_due(start()));
+        bucket.spec.paused = true;
+        assert!(!bucket.is_due(start() + MINUTE * 60));
+    }
+
     #[test]
     fn a_check_is_recorded_whole() {
+        let mut bucket = bucket();
+        bucket.metadata.generation = Some(3);
         let mut status = StorageBucketStatus::default();
-        assert!(status.record(
-            &unreachable(),
-            Some(3),
-            start() + Duration::from_millis(400)
-        ));
+        let began = start() + Duration::from_millis(400);
+        assert!(status.record(&bucket, &unreachable(), &Synced::Observed, began));
         assert_eq!(
             serde_json::to_value(&status).unwrap(),
             json!({
@@ -123,6 +218,13 @@ mod tests {
                     "status": "False",
                     "reason": "Unreachable",
                     "message": "nobody is there",
+                    "observedGeneration": 3,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }, {
+                    "type": "Synced",
+                    "status": "True",
+                    "reason": "Observed",
+                    "message": "the bucket is only looked at",
                     "observedGeneration": 3,
                     "lastTransitionTime": "2026-01-01T00:00:00Z",
                 }],
@@ -146,9 +248,9 @@ mod tests {
             if turns {
                 turned_at = at;
             }
-            assert_eq!(status.record(&health, Some(1), at), turns);
+            assert_eq!(record(&mut status, &health, at), turns);
             assert_eq!(status.last_transition_time, Some(Time(turned_at)));
-            assert_eq!(status.conditions.len(), 1);
+            assert_eq!(status.conditions.len(), 2);
             assert_eq!(status.conditions[0].last_transition_time, Time(turned_at));
             at += MINUTE;
         }
@@ -158,13 +260,13 @@ mod tests {
     fn failures_are_counted_until_one_succeeds() {
         let mut status = StorageBucketStatus::default();
         for failures in 1..=3 {
-            status.record(&unreachable(), None, start());
+            record(&mut status, &unreachable(), start());
             assert_eq!(
                 (status.consecutive_failures, status.latency_ms),
                 (failures, None)
             );
         }
-        status.record(&healthy(), None, start());
+        record(&mut status, &healthy(), start());
         assert_eq!(
             (status.consecutive_failures, status.latency_ms),
             (0, Some(7))
@@ -174,19 +276,22 @@ mod tests {
     #[test]
     fn conditions_of_others_are_left_alone() {
         let mut status = StorageBucketStatus::default();
-        status.record(&healthy(), None, start());
+        record(&mut status, &healthy(), start());
         status.conditions[0].type_ = "Audited".to_owned();
-        status.record(&healthy(), None, start());
+        record(&mut status, &healthy(), start());
         let types: Vec<_> = status.conditions.iter().map(|c| &*c.type_).collect();
-        assert_eq!(types, ["Audited", "Ready"]);
+        assert_eq!(types, ["Audited", "Synced", "Ready"]);
     }
 
     #[test]
     fn a_bucket_is_due_when_its_interval_has_passed() {
         let mut bucket = bucket();
         assert!(bucket.is_due(start()));
-        let status = bucket.status.get_or_insert_default();
-        status.record(&healthy(), Some(1), start() + Duration::from_millis(900));
+        check(
+            &mut bucket,
+            &healthy(),
+            start() + Duration::from_millis(900),
+        );
         assert!(!bucket.is_due(start() + MINUTE - Duration::from_secs(1)));
         assert!(bucket.is_due(start() + MINUTE));
     }
@@ -194,8 +299,7 @@ mod tests {
     #[test]
     fn a_changed_bucket_is_due_at_once() {
         let mut bucket = bucket();
-        let status = bucket.status.get_or_insert_default();
-        status.record(&healthy(), Some(1), start());
+        check(&mut bucket, &healthy(), start());
         bucket.metadata.generation = Some(2);
         assert!(bucket.is_due(start()));
     }
@@ -203,8 +307,7 @@ mod tests {
     #[test]
     fn a_check_from_the_far_future_does_not_silence_a_bucket() {
         let mut bucket = bucket();
-        let status = bucket.status.get_or_insert_default();
-        status.record(&healthy(), Some(1), start() + MINUTE * 60 * 24);
+        check(&mut bucket, &healthy(), start() + MINUTE * 60 * 24);
         assert!(bucket.is_due(start()));
     }
 }

@@ -1,23 +1,23 @@
-//! A bucket's health, asked of its object store.
+//! An object store, asked about a bucket: checked, created, deleted.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, S3Action, UrlStyle};
-use sendo::{Clock, Timestamp};
+use sendo::Clock;
 
-use crate::api::StorageBucketSpec;
+use crate::api::{Probe, StorageBucketSpec};
 use crate::http::{Http, HttpError};
 
+pub use crate::problem::{Health, Problem, Reason};
 pub use rusty_s3::Credentials;
 
-/// A message goes into the resource's status, whatever a store writes.
-const LONGEST_MESSAGE: usize = 300;
+/// The region in which a bucket is made unless a request says otherwise.
+const DEFAULT_REGION: &str = "us-east-1";
 
 /// Asks object stores about buckets. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,91 +26,13 @@ pub struct Store {
     timeout: Duration,
 }
 
-/// What a check of a bucket has found.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Health {
-    /// The bucket is there and may be listed.
-    Healthy {
-        /// From the beginning of the check to the store's answer.
-        latency: Duration,
-    },
-    /// Something is wrong.
-    Unhealthy(Problem),
-}
-
-impl Health {
-    /// What is wrong, if something is.
-    pub fn problem(&self) -> Option<&Problem> {
-        match self {
-            Health::Healthy { .. } => None,
-            Health::Unhealthy(problem) => Some(problem),
-        }
-    }
-
-    /// What was found, in a word: `Healthy`, or the reason of the problem.
-    pub fn reason(&self) -> String {
-        match self.problem() {
-            None => "Healthy".to_owned(),
-            Some(problem) => problem.reason.to_string(),
-        }
-    }
-
-    /// What was found, in a sentence.
-    pub fn message(&self) -> &str {
-        match self.problem() {
-            None => "the bucket is there and can be listed",
-            Some(problem) => &problem.message,
-        }
-    }
-}
-
-/// What is wrong with a bucket.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Problem {
-    /// For programs.
-    pub reason: Reason,
-    /// For people, in a sentence.
-    pub message: String,
-}
-
-/// What kind of [`Problem`] it is.
+/// What came of creating a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// No connection to the store could be made, or it broke.
-    Unreachable,
-    /// The store did not answer in time.
-    TimedOut,
-    /// The store has no bucket of that name.
-    NoSuchBucket,
-    /// The store does not let these credentials, or nobody without any, list the bucket.
-    AccessDenied,
-    /// The answer is not one that an S3 store gives, or tells of a failure of its own.
-    BadAnswer,
-    /// The credentials that the resource names cannot be used.
-    BadCredentials,
-    /// The endpoint of the resource is no URL.
-    BadEndpoint,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-impl Reason {
-    /// A problem of this kind.
-    pub(crate) fn because(self, message: impl Into<String>) -> Problem {
-        let mut message = message.into();
-        if let Some((end, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
-            message.truncate(end);
-            message.push('…');
-        }
-        Problem {
-            reason: self,
-            message,
-        }
-    }
+pub enum Created {
+    /// It was not there before.
+    New,
+    /// It was there already, and belongs to these credentials.
+    AlreadyOurs,
 }
 
 impl Store {
@@ -119,78 +41,226 @@ impl Store {
         Store { http, timeout }
     }
 
-    /// Checks a bucket: asks its store for the name of one object in it.
-    ///
-    /// Requests are signed for the time of `clock`, or not signed without
-    /// credentials. Takes no longer than the time-out. Cancel safe.
-    pub async fn check(
-        &self,
-        bucket: &StorageBucketSpec,
-        credentials: Option<&Credentials>,
-        clock: &Clock,
-    ) -> Health {
-        let started = clock.now();
-        let listing = self.list_one(bucket, credentials, clock.wall());
-        match clock.timeout(self.timeout, listing).await {
-            Some(Ok(())) => Health::Healthy {
-                latency: clock.now() - started,
-            },
-            Some(Err(problem)) => Health::Unhealthy(problem),
-            None => Health::Unhealthy(Reason::TimedOut.because(format!(
-                "{} did not answer within {:?}",
-                bucket.endpoint, self.timeout
-            ))),
-        }
-    }
-
-    async fn list_one(
-        &self,
-        spec: &StorageBucketSpec,
-        credentials: Option<&Credentials>,
-        now: Timestamp,
-    ) -> Result<(), Problem> {
-        let bad_endpoint =
-            |cause: String| Reason::BadEndpoint.because(format!("{}: {cause}", spec.endpoint));
-        let endpoint = spec.endpoint.parse();
-        let endpoint = endpoint.map_err(|error| bad_endpoint(format!("{error}")))?;
-        let bucket = Bucket::new(
-            endpoint,
-            UrlStyle::Path,
-            spec.bucket.clone(),
-            spec.region.clone(),
-        );
-        let bucket = bucket.map_err(|error| bad_endpoint(error.to_string()))?;
-
-        let mut list = bucket.list_objects_v2(credentials);
-        list.with_max_keys(1);
-        let url = list.sign_with_time(self.http.signature_lifetime(), &now);
-        let request = Request::get(url.as_str()).body(Full::default());
-        let request = request.map_err(|error| bad_endpoint(error.to_string()))?;
-
-        match self.http.send(request).await {
-            Ok(answer) => judge(&answer),
-            Err(HttpError::Unreachable(cause)) => Err(Reason::Unreachable
-                .because(format!("{} cannot be reached: {cause}", spec.endpoint))),
-            Err(HttpError::BadAnswer(cause)) => Err(Reason::BadAnswer.because(format!(
-                "{} does not answer as an S3 store does: {cause}",
-                spec.endpoint
-            ))),
+    /// A bucket, as it is asked for with these credentials, or without any.
+    /// Requests are signed for the time of `clock`.
+    pub fn bucket<'a>(
+        &'a self,
+        spec: &'a StorageBucketSpec,
+        credentials: Option<&'a Credentials>,
+        clock: &'a Clock,
+    ) -> Access<'a> {
+        Access {
+            store: self,
+            spec,
+            credentials,
+            clock,
         }
     }
 }
 
-/// What an answer to a listing says about the bucket.
-fn judge(answer: &Response<Bytes>) -> Result<(), Problem> {
-    let body = String::from_utf8_lossy(answer.body());
-    let status = answer.status();
-    if status == StatusCode::OK {
-        return match ListObjectsV2::parse_response(&body) {
+/// A bucket with the right to ask for it; see [`Store::bucket`].
+///
+/// No method takes longer than the store's time-out. All are cancel safe, in
+/// that a dropped future leaves nothing running; whether the store has done what
+/// was asked is not known then.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    store: &'a Store,
+    spec: &'a StorageBucketSpec,
+    credentials: Option<&'a Credentials>,
+    clock: &'a Clock,
+}
+
+impl Access<'_> {
+    /// Checks the bucket as its spec says. `object` is the name of the object
+    /// that is written, read and deleted if that is the probe.
+    pub async fn check(&self, object: &str) -> Health {
+        let started = self.clock.now();
+        let probe = self.spec.effective_probe();
+        let probing = async {
+            match probe {
+                Probe::Reachable => self.answers().await,
+                Probe::List => self.list_one().await,
+                Probe::ReadWrite => self.write_read_delete(object).await,
+            }
+        };
+        match self.in_time(probing).await {
+            Ok(()) => Health::Healthy {
+                latency: self.clock.now() - started,
+                probe,
+            },
+            Err(problem) => Health::Unhealthy(problem),
+        }
+    }
+
+    /// Creates the bucket.
+    pub async fn create(&self) -> Result<Created, Problem> {
+        let bucket = self.bucket()?;
+        let signed = bucket
+            .create_bucket(self.managing_credentials()?)
+            .sign_with_time(self.lifetime(), &self.clock.wall());
+        let body = match self.spec.region.as_str() {
+            DEFAULT_REGION => String::new(),
+            region => format!(
+                "<CreateBucketConfiguration><LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
+            ),
+        };
+        let answer = self.in_time(self.send(Method::PUT, signed.as_str(), body.into()));
+        let answer = answer.await?;
+        let text = String::from_utf8_lossy(answer.body());
+        match (answer.status(), element(&text, "Code").as_deref()) {
+            (status, _) if status.is_success() => Ok(Created::New),
+            (StatusCode::CONFLICT, Some("BucketAlreadyOwnedByYou")) => Ok(Created::AlreadyOurs),
+            (StatusCode::CONFLICT, Some("BucketAlreadyExists")) => {
+                let message = "a bucket of this name belongs to somebody else in this store";
+                Err(Reason::NameTaken.because(message))
+            }
+            _ => Err(refusal(&answer)),
+        }
+    }
+
+    /// Deletes the bucket, which must be empty. One that is not there is fine.
+    pub async fn delete(&self) -> Result<(), Problem> {
+        let bucket = self.bucket()?;
+        let signed = bucket
+            .delete_bucket(self.managing_credentials()?)
+            .sign_with_time(self.lifetime(), &self.clock.wall());
+        let answer = self.in_time(self.send(Method::DELETE, signed.as_str(), Bytes::new()));
+        let answer = answer.await?;
+        let text = String::from_utf8_lossy(answer.body());
+        match (answer.status(), element(&text, "Code").as_deref()) {
+            (status, _) if status.is_success() => Ok(()),
+            (StatusCode::NOT_FOUND, Some("NoSuchBucket")) => Ok(()),
+            (StatusCode::CONFLICT, Some("BucketNotEmpty")) => {
+                Err(Reason::NotEmpty.because("the bucket has something in it, and stays"))
+            }
+            _ => Err(refusal(&answer)),
+        }
+    }
+
+    /// Any answer will do: somebody speaks HTTP there.
+    async fn answers(&self) -> Result<(), Problem> {
+        let endpoint = self.bucket()?.base_url().clone();
+        self.send(Method::GET, endpoint.as_str(), Bytes::new())
+            .await
+            .map(drop)
+    }
+
+    async fn list_one(&self) -> Result<(), Problem> {
+        let bucket = self.bucket()?;
+        let mut list = bucket.list_objects_v2(self.credentials);
+        list.with_max_keys(1);
+        let url = list.sign_with_time(self.lifetime(), &self.clock.wall());
+        let answer = self.send(Method::GET, url.as_str(), Bytes::new()).await?;
+        let body = succeeded(&answer)?;
+        match ListObjectsV2::parse_response(&String::from_utf8_lossy(body)) {
             Ok(_) => Ok(()),
             Err(_) => {
                 Err(Reason::BadAnswer.because("the store's answer is not a listing of a bucket"))
             }
-        };
+        }
     }
+
+    /// The object has one name, so that one left behind by a crash is written over.
+    async fn write_read_delete(&self, object: &str) -> Result<(), Problem> {
+        let bucket = self.bucket()?;
+        let now = self.clock.wall();
+        let written = Bytes::from(format!("written at {now}"));
+        let put = bucket.put_object(self.credentials, object);
+        let put = put.sign_with_time(self.lifetime(), &now);
+        succeeded(
+            &self
+                .send(Method::PUT, put.as_str(), written.clone())
+                .await?,
+        )?;
+
+        let get = bucket.get_object(self.credentials, object);
+        let get = get.sign_with_time(self.lifetime(), &now);
+        let read = self.send(Method::GET, get.as_str(), Bytes::new()).await?;
+        let is_same = *succeeded(&read)? == written;
+
+        let delete = bucket.delete_object(self.credentials, object);
+        let delete = delete.sign_with_time(self.lifetime(), &now);
+        succeeded(
+            &self
+                .send(Method::DELETE, delete.as_str(), Bytes::new())
+                .await?,
+        )?;
+        match is_same {
+            true => Ok(()),
+            false => Err(Reason::BadAnswer.because("what was read is not what was written")),
+        }
+    }
+
+    fn bucket(&self) -> Result<Bucket, Problem> {
+        let endpoint = self.spec.endpoint.parse();
+        let endpoint = endpoint.map_err(|error| self.bad_endpoint(format!("{error}")))?;
+        let (name, region) = (self.spec.bucket.clone(), self.spec.region.clone());
+        let bucket = Bucket::new(endpoint, UrlStyle::Path, name, region);
+        bucket.map_err(|error| self.bad_endpoint(error.to_string()))
+    }
+
+    fn bad_endpoint(&self, cause: String) -> Problem {
+        Reason::BadEndpoint.because(format!("{}: {cause}", self.spec.endpoint))
+    }
+
+    fn managing_credentials(&self) -> Result<&Credentials, Problem> {
+        let missing =
+            || Reason::BadCredentials.because("a bucket is managed with credentials only");
+        self.credentials.ok_or_else(missing)
+    }
+
+    fn lifetime(&self) -> Duration {
+        self.store.http.signature_lifetime()
+    }
+
+    async fn in_time<T>(
+        &self,
+        asking: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        let limit = self.store.timeout;
+        let late = || {
+            let endpoint = &self.spec.endpoint;
+            Err(Reason::TimedOut.because(format!("{endpoint} did not answer within {limit:?}")))
+        };
+        self.clock.timeout(limit, asking).await.unwrap_or_else(late)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, Problem> {
+        let request = Request::builder().method(method).uri(url);
+        let request = request.body(Full::new(body));
+        let request = request.map_err(|error| self.bad_endpoint(error.to_string()))?;
+        let endpoint = &self.spec.endpoint;
+        let sent = self.store.http.send(request).await;
+        sent.map_err(|error| match error {
+            HttpError::Unreachable(cause) => {
+                Reason::Unreachable.because(format!("{endpoint} cannot be reached: {cause}"))
+            }
+            HttpError::BadAnswer(cause) => Reason::BadAnswer.because(format!(
+                "{endpoint} does not answer as an S3 store does: {cause}"
+            )),
+            HttpError::Refused(refused) => Reason::EndpointRefused.because(refused.to_string()),
+        })
+    }
+}
+
+/// The body of an answer that says yes.
+fn succeeded(answer: &Response<Bytes>) -> Result<&Bytes, Problem> {
+    match answer.status().is_success() {
+        true => Ok(answer.body()),
+        false => Err(refusal(answer)),
+    }
+}
+
+/// What an answer that says no means.
+fn refusal(answer: &Response<Bytes>) -> Problem {
+    let body = String::from_utf8_lossy(answer.body());
+    let status = answer.status();
     let code = element(&body, "Code");
     let reason = match (status, code.as_deref()) {
         // Any web server answers 404; only a store names the bucket as the reason.
@@ -202,7 +272,7 @@ fn judge(answer: &Response<Bytes>) -> Result<(), Problem> {
     for detail in [code, element(&body, "Message")].into_iter().flatten() {
         message = format!("{message}: {detail}");
     }
-    Err(reason.because(message))
+    reason.because(message)
 }
 
 /// The text of an element of an error document, which has no two of one name.
@@ -228,150 +298,4 @@ fn element<'a>(document: &'a str, name: &str) -> Option<Cow<'a, str>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::local_store::LocalStore;
-    use sendo::World;
-    use std::convert::Infallible;
-
-    const TIMEOUT: Duration = Duration::from_secs(5);
-
-    fn keys() -> Credentials {
-        Credentials::new("key", "secret")
-    }
-
-    fn spec(store: &LocalStore) -> StorageBucketSpec {
-        StorageBucketSpec {
-            endpoint: store.endpoint(),
-            bucket: "logs".to_owned(),
-            region: "us-east-1".to_owned(),
-            credentials_secret_ref: None,
-            check_every_seconds: 60,
-        }
-    }
-
-    fn reason(health: &Health) -> Option<Reason> {
-        health.problem().map(|problem| problem.reason)
-    }
-
-    /// The health of a bucket whose store answers every request like this.
-    async fn health_if_answered(status: u16, body: &'static str) -> Health {
-        let service = tower::service_fn(move |_| async move {
-            let answer = Response::builder().status(status);
-            Ok::<_, Infallible>(
-                answer
-                    .body(Full::new(Bytes::from_static(body.as_bytes())))
-                    .unwrap(),
-            )
-        });
-        let world = World::seeded(1);
-        let spec = spec(&LocalStore::in_process(&world, &keys()));
-        let store = Store::new(Http::in_process(service), TIMEOUT);
-        store.check(&spec, None, world.clock()).await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_bucket_that_can_be_listed_is_healthy() {
-        let world = World::seeded(1);
-        let local = LocalStore::in_process(&world, &keys());
-        local.create_bucket("logs");
-        local.set_delay(Duration::from_millis(40));
-        let store = Store::new(local.http(), TIMEOUT);
-        let health = store
-            .check(&spec(&local), Some(&keys()), world.clock())
-            .await;
-        let latency = Duration::from_millis(40);
-        assert_eq!(health, Health::Healthy { latency });
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn each_problem_has_its_reason() {
-        let world = World::seeded(1);
-        let local = LocalStore::in_process(&world, &keys());
-        let store = Store::new(local.http(), TIMEOUT);
-        let spec = spec(&local);
-        let check = async |credentials: Option<Credentials>| {
-            let health = store
-                .check(&spec, credentials.as_ref(), world.clock())
-                .await;
-            reason(&health)
-        };
-
-        assert_eq!(check(Some(keys())).await, Some(Reason::NoSuchBucket));
-        local.create_bucket("logs");
-        assert_eq!(check(Some(keys())).await, None);
-        assert_eq!(check(None).await, Some(Reason::AccessDenied));
-        for wrong in [
-            Credentials::new("key", "guess"),
-            Credentials::new("who", "secret"),
-        ] {
-            assert_eq!(check(Some(wrong)).await, Some(Reason::AccessDenied));
-        }
-        local.set_delay(TIMEOUT * 2);
-        assert_eq!(check(Some(keys())).await, Some(Reason::TimedOut));
-        local.stop().await;
-        assert_eq!(check(Some(keys())).await, Some(Reason::Unreachable));
-        local.start().unwrap();
-        local.set_delay(Duration::ZERO);
-        assert_eq!(check(Some(keys())).await, None);
-    }
-
-    #[tokio::test]
-    async fn a_store_on_a_socket_goes_and_comes_back() {
-        let world = World::real();
-        let local = LocalStore::on_loopback(&world, &keys(), 0).unwrap();
-        local.create_bucket("logs");
-        let store = Store::new(Http::over_sockets().unwrap(), Duration::from_secs(60));
-        let spec = spec(&local);
-        let check = async || store.check(&spec, Some(&keys()), world.clock()).await;
-
-        assert_eq!(reason(&check().await), None);
-        local.stop().await;
-        let Health::Unhealthy(problem) = check().await else {
-            panic!("a stopped store cannot be healthy");
-        };
-        assert_eq!(problem.reason, Reason::Unreachable);
-        assert!(
-            problem.message.contains("Connection refused"),
-            "{}",
-            problem.message
-        );
-        local.start().unwrap();
-        assert_eq!(reason(&check().await), None);
-        world.tasks().stop().await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_that_no_store_gives_is_a_bad_one() {
-        for (status, body) in [
-            (200, "<html>Please log in</html>"),
-            (404, "<html>not found</html>"),
-            (301, "<Error><Code>PermanentRedirect</Code></Error>"),
-            (503, ""),
-        ] {
-            let health = health_if_answered(status, body).await;
-            assert_eq!(reason(&health), Some(Reason::BadAnswer), "{status} {body}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_store_s_own_words_are_in_the_message() {
-        let body = "<Error><Code>AccessDenied</Code><Message>not for &quot;you&quot; &amp;lt;</Message></Error>";
-        let Health::Unhealthy(problem) = health_if_answered(403, body).await else {
-            panic!("healthy");
-        };
-        assert_eq!(
-            problem.message,
-            "the store answers 403 Forbidden: AccessDenied: not for \"you\" &lt;"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_long_message_is_cut() {
-        let body: &'static str = format!("<Code>{}</Code>", "é".repeat(1000)).leak();
-        let Health::Unhealthy(problem) = health_if_answered(500, body).await else {
-            panic!("healthy");
-        };
-        assert_eq!(problem.message.chars().count(), LONGEST_MESSAGE + 1);
-    }
-}
+mod tests;

@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, Secret};
+use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use kube::api::ObjectMeta;
-use sendo_test::TestCluster;
+use sendo::metrics::Format;
+use sendo_test::{Faults, TestCluster};
 use serde_json::json;
-use storage_bucket::api::{SecretReference, StorageBucket, StorageBucketSpec, StorageBucketStatus};
+use storage_bucket::api::{
+    Creation, DeletionPolicy, ManagementPolicy, Probe, SecretReference, StorageBucket,
+    StorageBucketSpec, StorageBucketStatus,
+};
+use storage_bucket::http::Http;
 use storage_bucket::local_store::LocalStore;
 use storage_bucket::store::Credentials;
 use storage_bucket::{Options, manager};
@@ -53,6 +58,7 @@ fn backups(store: &LocalStore) -> StorageBucket {
             name: "credentials".to_owned(),
         }),
         check_every_seconds: 60,
+        ..StorageBucketSpec::default()
     };
     let mut bucket = StorageBucket::new("backups", spec);
     bucket.metadata = in_default("backups");
@@ -114,7 +120,8 @@ async fn a_bucket_goes_bad_with_its_store_and_comes_back(cluster: TestCluster) {
     cluster.pass(MINUTE * 10).await;
     let bad = status(&cluster);
     assert_eq!((bad.healthy, bad.latency_ms), (Some(false), None));
-    assert!((10..=11).contains(&bad.consecutive_failures), "{bad:?}");
+    // After 0, 1, 3 and 7 minutes: a bucket that keeps failing is asked for less often.
+    assert_eq!(bad.consecutive_failures, 4, "{bad:?}");
 
     store.start().unwrap();
     until_ready_is(&cluster, "Healthy").await;
@@ -212,21 +219,415 @@ async fn a_wrong_spec_is_refused(cluster: TestCluster) {
     }
 }
 
+/// A way to two stores, told apart by the host of the endpoint.
+fn http_to(dead: &LocalStore, live: &LocalStore) -> Http {
+    let (dead, live) = (dead.clone(), live.clone());
+    Http::in_process(tower::service_fn(move |request: http::Request<_>| {
+        let store = match request.uri().host() {
+            Some("dead.invalid") => dead.clone(),
+            _ => live.clone(),
+        };
+        tower::ServiceExt::oneshot(store, request)
+    }))
+}
+
 #[sendo_test::test]
-async fn stores_that_hang_hold_up_no_other_for_long(cluster: TestCluster) {
-    let store = set_up(&cluster).await;
+async fn a_dead_endpoint_delays_no_other(cluster: TestCluster) {
+    let credentials = Credentials::new("key", "secret");
+    let [dead, live] = ["dead", "live"].map(|name| {
+        let store = LocalStore::in_process(&cluster.world().child(name), &credentials);
+        store.create_bucket("backups");
+        store
+    });
+    dead.set_delay(HOUR);
+    cluster.install::<StorageBucket>().await;
+    cluster
+        .run(manager(Options::new(http_to(&dead, &live))))
+        .await;
     create_secret(&cluster).await;
-    // Sixteen buckets, of which the store answers none in time.
-    store.set_delay(HOUR);
-    for number in 0..16 {
-        let mut bucket = backups(&store);
+    // More than there are workers, of a store that never answers in time.
+    for number in 0..40 {
+        let mut bucket = backups(&dead);
         bucket.metadata = in_default(&format!("hanging-{number}"));
+        bucket.spec.endpoint = "http://dead.invalid".to_owned();
         cluster.create(&bucket).await;
     }
-    cluster.pass(Duration::from_secs(12)).await;
-    let buckets = cluster.list::<StorageBucket>();
-    assert_eq!(buckets.len(), 16);
-    for bucket in buckets {
-        assert_eq!(ready_reason(Some(bucket)), "TimedOut");
+    let mut bucket = backups(&live);
+    bucket.spec.endpoint = "http://live.invalid".to_owned();
+    cluster.create(&bucket).await;
+    let before = cluster.world().clock().now();
+    until_ready_is(&cluster, "Healthy").await;
+    let waited = cluster.world().clock().now() - before;
+    assert!(waited < Duration::from_secs(1), "{waited:?}");
+
+    // In their time, all of the others are found out, too.
+    cluster.pass(MINUTE * 2).await;
+    for bucket in cluster.list::<StorageBucket>() {
+        if bucket.spec.endpoint == "http://dead.invalid" {
+            assert_eq!(ready_reason(Some(bucket)), "TimedOut");
+        }
     }
+}
+
+/// The status and reason of the condition `Synced`.
+fn synced(bucket: &StorageBucket) -> String {
+    let conditions = bucket.status.iter().flat_map(|status| &status.conditions);
+    let mut synced = conditions.filter(|condition| condition.type_ == "Synced");
+    let line = synced.next().map(|c| format!("{} {}", c.status, c.reason));
+    line.unwrap_or_default()
+}
+
+async fn until_synced_is(cluster: &TestCluster, wanted: &str) {
+    cluster
+        .until(&format!("Synced is {wanted}"), |now| {
+            let bucket = now.get::<StorageBucket>("default/backups");
+            bucket.is_some_and(|bucket| synced(&bucket) == wanted)
+        })
+        .await;
+}
+
+/// The bucket `new`, which is not there yet, to be managed.
+fn managed(store: &LocalStore, policy: DeletionPolicy) -> StorageBucket {
+    let mut bucket = backups(store);
+    bucket.spec.bucket = "new-bucket".to_owned();
+    bucket.spec.management_policy = ManagementPolicy::Manage;
+    bucket.spec.deletion_policy = policy;
+    bucket
+}
+
+#[sendo_test::test]
+async fn a_managed_bucket_is_created_and_created_again(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    cluster
+        .create(&managed(&store, DeletionPolicy::Retain))
+        .await;
+    until_ready_is(&cluster, "Healthy").await;
+    until_synced_is(&cluster, "True InPlace").await;
+    assert_eq!(status(&cluster).creation, Some(Creation::Succeeded));
+
+    store.remove_bucket("new-bucket");
+    cluster.pass(MINUTE * 2).await;
+    assert_eq!(store.objects("new-bucket"), Some(vec![]));
+    assert_eq!(events(&cluster)["Normal Created"], 2);
+}
+
+#[sendo_test::test]
+async fn a_bucket_that_is_only_observed_is_never_created(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    cluster.create(&backups(&store)).await;
+    until_synced_is(&cluster, "True Observed").await;
+    store.remove_bucket("backups");
+    until_ready_is(&cluster, "NoSuchBucket").await;
+    cluster.pass(HOUR).await;
+    assert_eq!(store.objects("backups"), None);
+    store.create_bucket("backups");
+    until_ready_is(&cluster, "Healthy").await;
+}
+
+#[sendo_test::test]
+async fn the_intent_is_written_before_the_store_is_asked(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    cluster
+        .create(&managed(&store, DeletionPolicy::Delete))
+        .await;
+    until_ready_is(&cluster, "Healthy").await;
+    let changes = cluster.changes();
+    let of_bucket = changes
+        .lines()
+        .filter(|line| line.contains("/storagebuckets/"));
+    let creations: Vec<_> = of_bucket
+        .map(|line| {
+            let place = line.find("\"creation\":\"");
+            place.map_or("", |at| line[at + 12..].split('"').next().unwrap_or(""))
+        })
+        .collect();
+    let pending = creations.iter().position(|state| *state == "Pending");
+    let succeeded = creations.iter().position(|state| *state == "Succeeded");
+    assert!(pending.is_some() && pending < succeeded, "{creations:?}");
+}
+
+#[sendo_test::test]
+async fn a_create_without_an_answer_is_found_out(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    // Answers checks in time, but not the create that follows them in one reconcile.
+    let made = cluster
+        .create(&managed(&store, DeletionPolicy::Delete))
+        .await;
+    until_ready_is(&cluster, "Healthy").await;
+    store.remove_bucket("new-bucket");
+    // As if it had crashed between the create and its answer.
+    let pending = json!({"status": {"creation": "Pending"}});
+    let patch = sendo::Patch::Merge(pending);
+    cluster.client().patch_status(&made, patch).await.unwrap();
+    store.create_bucket("new-bucket");
+    cluster.pass(MINUTE * 2).await;
+    assert_eq!(status(&cluster).creation, Some(Creation::Succeeded));
+    assert_eq!(
+        events(&cluster)["Normal Created"],
+        1,
+        "nothing is created twice"
+    );
+    cluster.delete(&made).await;
+    cluster
+        .until("it is gone", |now| now.list::<StorageBucket>().is_empty())
+        .await;
+    assert_eq!(store.objects("new-bucket"), None, "nothing is left behind");
+}
+
+#[sendo_test::test]
+async fn a_created_bucket_goes_with_its_resource_once_it_is_empty(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    let made = cluster
+        .create(&managed(&store, DeletionPolicy::Delete))
+        .await;
+    until_ready_is(&cluster, "Healthy").await;
+    store.put_object("new-bucket", "precious", "data");
+    cluster.delete(&made).await;
+    until_synced_is(&cluster, "False NotEmpty").await;
+    cluster.pass(HOUR).await;
+    assert!(cluster.get::<StorageBucket>("default/backups").is_some());
+    assert_eq!(events(&cluster)["Warning DeleteFailed"], 1);
+
+    store.remove_object("new-bucket", "precious");
+    cluster
+        .until("it is gone", |now| now.list::<StorageBucket>().is_empty())
+        .await;
+    assert_eq!(store.objects("new-bucket"), None);
+}
+
+#[sendo_test::test]
+async fn a_bucket_that_was_there_before_stays(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    let mut adopted = managed(&store, DeletionPolicy::Delete);
+    adopted.spec.bucket = "backups".to_owned();
+    let made = cluster.create(&adopted).await;
+    until_synced_is(&cluster, "True InPlace").await;
+    assert_eq!(status(&cluster).creation, None);
+    cluster.delete(&made).await;
+    cluster
+        .until("it is gone", |now| now.list::<StorageBucket>().is_empty())
+        .await;
+    assert_eq!(store.objects("backups"), Some(vec![]));
+}
+
+#[sendo_test::test]
+async fn a_deleted_namespace_leaves_nothing_in_the_cluster(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    let namespace: Namespace =
+        serde_json::from_value(json!({"metadata": {"name": "short"}})).unwrap();
+    let namespace = cluster.create(&namespace).await;
+    let mut public = managed(&store, DeletionPolicy::Delete);
+    public.metadata.namespace = Some("short".to_owned());
+    cluster.create(&public).await;
+    cluster.pass(MINUTE).await;
+    cluster.delete(&namespace).await;
+    cluster
+        .until("the namespace is gone", |now| {
+            now.get::<Namespace>("short").is_none()
+        })
+        .await;
+}
+
+#[sendo_test::test]
+async fn wrong_credentials_are_told_until_they_are_right(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": {"name": "credentials", "namespace": "default"},
+        "stringData": {"accessKeyID": "key", "secretAccessKey": "guess"},
+    }))
+    .unwrap();
+    let secret = cluster.create(&secret).await;
+    cluster
+        .create(&managed(&store, DeletionPolicy::Retain))
+        .await;
+    until_ready_is(&cluster, "AccessDenied").await;
+    until_synced_is(&cluster, "Unknown AccessDenied").await;
+    cluster
+        .patch(
+            &secret,
+            json!({"stringData": {"secretAccessKey": "secret"}}),
+        )
+        .await;
+    until_ready_is(&cluster, "Healthy").await;
+}
+
+#[sendo_test::test]
+async fn a_pause_rests_and_its_end_checks_at_once(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    let made = cluster.create(&backups(&store)).await;
+    until_ready_is(&cluster, "Healthy").await;
+    cluster
+        .patch(&made, json!({"spec": {"paused": true}}))
+        .await;
+    until_synced_is(&cluster, "False Paused").await;
+    store.stop().await;
+    cluster.stays_quiet_for(HOUR).await;
+    cluster
+        .patch(&made, json!({"spec": {"paused": false}}))
+        .await;
+    until_ready_is(&cluster, "Unreachable").await;
+}
+
+#[sendo_test::test]
+async fn an_annotation_asks_for_a_check_at_once(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    let made = cluster.create(&backups(&store)).await;
+    until_ready_is(&cluster, "Healthy").await;
+    store.remove_bucket("backups");
+    let before = cluster.world().clock().now();
+    let ask = json!({"metadata": {"annotations": {"storage.example.dev/check": "1"}}});
+    cluster.patch(&made, ask).await;
+    until_ready_is(&cluster, "NoSuchBucket").await;
+    assert!(cluster.world().clock().now() - before < Duration::from_secs(1));
+    assert_eq!(status(&cluster).handled_request.as_deref(), Some("1"));
+}
+
+#[sendo_test::test]
+async fn a_read_write_probe_leaves_nothing_in_the_bucket(cluster: TestCluster) {
+    let store = set_up(&cluster).await;
+    create_secret(&cluster).await;
+    let mut bucket = backups(&store);
+    bucket.spec.probe = Probe::ReadWrite;
+    cluster.create(&bucket).await;
+    until_ready_is(&cluster, "Healthy").await;
+    assert_eq!(
+        status(&cluster).message.as_deref(),
+        Some("an object was written, read and deleted")
+    );
+    assert_eq!(store.objects("backups"), Some(vec![]));
+}
+
+#[sendo_test::test]
+async fn each_bucket_is_counted_while_it_is_there(cluster: TestCluster) {
+    let credentials = Credentials::new("key", "secret");
+    let store = LocalStore::in_process(cluster.world(), &credentials);
+    store.create_bucket("backups");
+    cluster.install::<StorageBucket>().await;
+    let options = Options::new(store.http());
+    let running = manager(options).start(cluster.config()).unwrap();
+    create_secret(&cluster).await;
+    let made = cluster.create(&backups(&store)).await;
+    until_ready_is(&cluster, "Healthy").await;
+    let page = || running.metrics().encode(Format::Prometheus);
+    for line in [
+        "storage_bucket_healthy{name=\"backups\",namespace=\"default\"} 1\n",
+        "storage_bucket_checks_total{name=\"backups\",namespace=\"default\",result=\"healthy\"} 1\n",
+    ] {
+        assert!(page().contains(line), "{line}\n{}", page());
+    }
+
+    cluster.delete(&made).await;
+    cluster.pass(MINUTE).await;
+    assert!(!page().contains("name=\"backups\""));
+    running.stop().await.unwrap();
+}
+
+#[sendo_test::test]
+async fn a_replica_takes_over_without_a_missed_or_doubled_check(cluster: TestCluster) {
+    let credentials = Credentials::new("key", "secret");
+    let store = LocalStore::in_process(cluster.world(), &credentials);
+    cluster.install::<StorageBucket>().await;
+    create_secret(&cluster).await;
+    let start = |name: &str| {
+        let config = cluster.replica(name, "storage-bucket");
+        manager(Options::new(store.http())).start(config).unwrap()
+    };
+    let (first, second) = (start("first"), start("second"));
+    first.ready().await;
+    second.ready().await;
+    cluster
+        .create(&managed(&store, DeletionPolicy::Retain))
+        .await;
+    until_ready_is(&cluster, "Healthy").await;
+    cluster.pass(MINUTE * 10).await;
+    first.stop().await.unwrap();
+    cluster.pass(MINUTE * 10).await;
+
+    // The times of all checks: one a minute, whoever made it.
+    let changes = cluster.changes();
+    let checks: Vec<sendo::Timestamp> = changes
+        .lines()
+        .filter(|line| line.contains("/storagebuckets/"))
+        .filter_map(|line| {
+            let at = line.find("\"lastCheckTime\":\"")?;
+            line[at + 17..].split('"').next()?.parse().ok()
+        })
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    assert!(checks.len() >= 19, "{checks:?}");
+    for pair in checks.windows(2) {
+        let gap = pair[1].duration_since(pair[0]).as_secs();
+        assert!((55..=75).contains(&gap), "{gap} s between two checks");
+    }
+    assert_eq!(events(&cluster)["Normal Created"], 1);
+    second.stop().await.unwrap();
+}
+
+#[sendo_test::test]
+async fn a_second_run_on_a_bucket_at_rest_writes_nothing(cluster: TestCluster) {
+    let credentials = Credentials::new("key", "secret");
+    let store = LocalStore::in_process(cluster.world(), &credentials);
+    cluster.install::<StorageBucket>().await;
+    create_secret(&cluster).await;
+    let start = |name: &str| {
+        let config = cluster.replica(name, "storage-bucket");
+        manager(Options::new(store.http())).start(config).unwrap()
+    };
+    let first = start("first");
+    let mut bucket = managed(&store, DeletionPolicy::Delete);
+    // Between two checks, which are a day apart, there is nothing to write.
+    bucket.spec.check_every_seconds = 86400;
+    cluster.create(&bucket).await;
+    until_ready_is(&cluster, "Healthy").await;
+    cluster.pass(MINUTE).await;
+    first.stop().await.unwrap();
+
+    let before = cluster.changes().len();
+    let second = start("second");
+    second.ready().await;
+    cluster.stays_quiet_for(HOUR).await;
+    let changes = cluster.changes();
+    let lines = changes[before..].lines();
+    let renewals = lines.filter(|line| line.contains("/leases/default/storage-bucket"));
+    assert!(renewals.count() > 1000, "it led, and renewed its lease");
+    second.stop().await.unwrap();
+}
+
+/// Whatever happens to its requests, the program comes to the same end.
+#[sendo_test::test(seeds = 10)]
+async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
+    let credentials = Credentials::new("key", "secret");
+    let store = LocalStore::in_process(cluster.world(), &credentials);
+    cluster.install::<StorageBucket>().await;
+    create_secret(&cluster).await;
+    let faults = Faults::new(cluster.world(), 0.3);
+    let program = manager(Options::new(store.http()));
+    let running = program.start(cluster.faulty(&faults)).unwrap();
+    let made = cluster
+        .create(&managed(&store, DeletionPolicy::Delete))
+        .await;
+    cluster.pass(MINUTE * 5).await;
+    store.stop().await;
+    cluster.pass(MINUTE * 5).await;
+    store.start().unwrap();
+    assert!(faults.injected() > 0);
+    faults.end();
+    until_ready_is(&cluster, "Healthy").await;
+    assert_eq!(status(&cluster).creation, Some(Creation::Succeeded));
+
+    cluster.delete(&made).await;
+    cluster
+        .until("it is gone", |now| now.list::<StorageBucket>().is_empty())
+        .await;
+    assert_eq!(store.objects("new-bucket"), None);
+    running.stop().await.unwrap();
 }

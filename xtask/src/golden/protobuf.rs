@@ -16,6 +16,13 @@ const CORPORA: [&str; 2] = [
     "k8s.io/apiextensions-apiserver/pkg/apis/testdata/HEAD",
 ];
 
+/// The first place at which two texts are not equal.
+fn first_unequal(a: &[u8], b: &[u8]) -> usize {
+    let differs = |(a, b): (&u8, &u8)| a != b;
+    let place = a.iter().zip(b).position(differs);
+    place.unwrap_or(a.len().min(b.len()))
+}
+
 /// Checks every object of the corpus whose kind is served.
 pub(super) fn run(modules: &Modules) -> anyhow::Result<()> {
     let mut files = Vec::new();
@@ -44,12 +51,19 @@ pub(super) fn run(modules: &Modules) -> anyhow::Result<()> {
             .into_owned();
         let (_, decoded) = protobuf::decode(&types, &body).with_context(|| name.clone())?;
         let published: Value = serde_json::from_slice(&fs::read(path.with_extension("json"))?)?;
+        let encoded = protobuf::encode(&types, &published);
         match first_difference(&decoded, &published, String::new()) {
+            None if encoded.as_deref() != Some(&body) => {
+                let place = first_unequal(&encoded.unwrap_or_default(), &body);
+                different.push(format!("{name}: encoded otherwise from byte {place} on"));
+            }
             None => equal += 1,
             Some(place) => different.push(format!("{name}: {place}")),
         }
     }
-    println!("{equal} objects decode to their published JSON; {unserved} kinds are not served");
+    println!(
+        "{equal} objects decode to their published JSON, which encodes to them; {unserved} kinds are not served"
+    );
     if !different.is_empty() {
         bail!("{} differ:\n{}", different.len(), different.join("\n"));
     }

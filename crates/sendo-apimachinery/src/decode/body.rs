@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::document::{Document, Look};
-use super::{Decoded, FieldValidation, json, typed, untyped, yaml};
+use super::{Decoded, FieldValidation, json, older, typed, untyped, yaml};
 use crate::go_text::go_quote;
 use crate::schema::{SchemaRef, Types};
 use crate::{GroupVersion, GroupVersionKind, Status};
@@ -48,6 +48,10 @@ impl Body<'_> {
         let refuse = |error: &str| cannot_be_handled(&kind, expected, error);
         let version = kind.group_version().to_string();
         let Some(schema) = types.kind(&version, &kind.kind) else {
+            if kind.kind == expected.kind && older::is_older(&version, &kind.kind) {
+                let expected = expected.group_version().to_string();
+                return Err(other_version(&version, &expected));
+            }
             return Err(refuse(&format!(
                 "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
                 go_quote(&kind.kind),
@@ -147,10 +151,14 @@ impl Object {
         if found == expected {
             return Ok(());
         }
-        Err(Status::bad_request(format!(
-            "the API version in the data ({found}) does not match the expected API version ({expected})"
-        )))
+        Err(other_version(&found.to_string(), &expected.to_string()))
     }
+}
+
+fn other_version(found: &str, expected: &str) -> Status {
+    Status::bad_request(format!(
+        "the API version in the data ({found}) does not match the expected API version ({expected})"
+    ))
 }
 
 /// A body that was parsed, but not yet given a type.

@@ -251,7 +251,8 @@ fn is_left_out(field: &Field, value: &Value) -> bool {
         Value::Object(members) => members.is_empty() && matches!(field.schema.shape, Shape::Map(_)),
         _ => return false,
     };
-    empty && !field.pointer && field.empty != Empty::Shown
+    // An empty list of managers asks to forget them all.
+    empty && !field.pointer && field.empty != Empty::Shown && field.name != "managedFields"
 }
 
 /// The value of an item or entry that is null.

@@ -160,6 +160,17 @@ impl Builder<'_> {
                 self.merge(value, members)?;
                 continue;
             }
+            if let Kind::Scalar(scalar) = &self.nodes[key].kind
+                && scalar.is_null()
+            {
+                let value = match self.value(value)? {
+                    Value::String(text) => crate::go_quote(&text),
+                    other => crate::go_value(&other),
+                };
+                return Err(format!(
+                    "unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}"
+                ));
+            }
             let key = self.key(key)?;
             let line = self.nodes[value].line;
             let value = self.value(value)?;

@@ -478,10 +478,10 @@ fn without_managers(object: &Value) -> Value {
 /// The kind that an object names; parts may be empty.
 fn named_kind(object: &Value) -> GroupVersionKind {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    let version = GroupVersion::parse(text("apiVersion"));
-    version
-        .unwrap_or_else(|| GroupVersion::new("", ""))
-        .with_kind(text("kind"))
+    match GroupVersion::parse(text("apiVersion")) {
+        Some(version) => version.with_kind(text("kind")),
+        None => GroupVersionKind::new("", "", ""),
+    }
 }
 
 /// What is remembered of a configuration: all but what was remembered before.

@@ -13,7 +13,7 @@ const NOW: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-01-01T00:00:09Z";
 
 /// A kind with one version.
-struct Kind {
+pub(super) struct Kind {
     api_version: &'static str,
     kind: &'static str,
     /// Of a custom kind.
@@ -50,7 +50,7 @@ fn config_map() -> Kind {
 }
 
 /// A custom kind whose `spec` has the given properties.
-fn widget(properties: Value) -> Kind {
+pub(super) fn widget(properties: Value) -> Kind {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
     let schema = Structural::from_json(&schema).to_schema(&TYPES);
     Kind {
@@ -83,7 +83,7 @@ impl Kind {
     }
 
     /// The object after its creation by a plain write.
-    fn created(&self, content: Value, manager: &str) -> Value {
+    pub(super) fn created(&self, content: Value, manager: &str) -> Value {
         let mut object = self.object(content);
         self.manager("")
             .update(&Value::Null, &mut object, manager, NOW);
@@ -91,14 +91,19 @@ impl Kind {
         object
     }
 
-    fn updated(&self, live: &Value, change: impl FnOnce(&mut Value), manager: &str) -> Value {
+    pub(super) fn updated(
+        &self,
+        live: &Value,
+        change: impl FnOnce(&mut Value),
+        manager: &str,
+    ) -> Value {
         let mut object = live.clone();
         change(&mut object);
         self.manager("").update(live, &mut object, manager, LATER);
         object
     }
 
-    fn apply(
+    pub(super) fn apply(
         &self,
         live: &Value,
         content: Value,

@@ -121,26 +121,23 @@ fn add_object_fields(schema: &mut Value, describe: Describe<'_>) {
     let own = schema.get_mut("properties").and_then(Value::as_object_mut);
     let mut properties = own.map(std::mem::take).unwrap_or_default();
     properties.extend(type_meta(describe));
-    properties.insert(
-        "metadata".to_owned(),
-        meta("ObjectMeta", describe, "ConfigMap"),
-    );
+    properties.insert("metadata".to_owned(), object_meta(describe));
     schema["properties"] = Value::Object(properties);
 }
 
+/// Where clients are told to read on about lists.
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+
 const KIND: &str = "x-kubernetes-group-version-kind";
 
 fn published_list(custom: &CustomResource<'_>, object: &str, describe: Describe<'_>) -> Value {
     let mut properties = type_meta(describe);
-    properties.insert(
-        "metadata".to_owned(),
-        json!({
-            "allOf": [reference(&format!("{META}.ListMeta"))],
-            "description": format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds"),
-        }),
-    );
+    let metadata = json!({
+        "allOf": [reference(&format!("{META}.ListMeta"))],
+        "description": format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds"),
+    });
+    properties.insert("metadata".to_owned(), metadata);
     let items = json!({
         "type": "array",
         "items": reference(object),
@@ -168,12 +165,9 @@ fn type_meta(describe: Describe<'_>) -> Map<String, Value> {
     Map::from_iter([field("apiVersion"), field("kind")])
 }
 
-fn meta(name: &str, describe: Describe<'_>, described_by: &str) -> Value {
-    let target = reference(&format!("{META}.{name}"));
-    match describe(
-        &format!("io.k8s.api.core.v1.{described_by}"),
-        Some("metadata"),
-    ) {
+fn object_meta(describe: Describe<'_>) -> Value {
+    let target = reference(&format!("{META}.ObjectMeta"));
+    match describe("io.k8s.api.core.v1.ConfigMap", Some("metadata")) {
         Some(text) => json!({"allOf": [target], "description": text}),
         None => target,
     }

@@ -1,7 +1,7 @@
 //! The envelope around an object's message.
 
 use super::Error;
-use super::wire::{Content, Reader};
+use super::wire::{Content, Reader, Writer};
 
 const PREFIX: &[u8] = b"k8s\0";
 
@@ -55,6 +55,20 @@ impl<'b> Envelope<'b> {
         }
         Ok(())
     }
+}
+
+/// The prefix, and an envelope around an object's message.
+pub(super) fn write(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let mut envelope = Writer::default();
+    envelope.message(1, |types| {
+        types.bytes(1, api_version.as_bytes());
+        types.bytes(2, kind.as_bytes());
+    });
+    envelope.bytes(2, raw);
+    // Neither compressed nor of another media type.
+    envelope.bytes(3, &[]);
+    envelope.bytes(4, &[]);
+    [PREFIX, &envelope.into_bytes()].concat()
 }
 
 fn bytes<'b>(content: Content<'b>, field: &str) -> Result<&'b [u8], Error> {

@@ -50,6 +50,44 @@ fn decoded(api_version: &str, kind: &str, fields: &[Vec<u8>]) -> Result<Value, E
 }
 
 #[test]
+fn what_is_encoded_decodes_to_the_same() {
+    let types = Types::builtin();
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s", "creationTimestamp": "2026-01-02T03:04:05Z", "labels": {"a": "b"}},
+        "spec": {"ports": [
+            {"protocol": "TCP", "port": 80, "targetPort": "http"},
+            {"protocol": "TCP", "port": 81, "targetPort": 8081},
+        ]},
+        "status": {"loadBalancer": {}},
+    });
+    let body = encode(&types, &service).unwrap();
+    assert_eq!(decode(&types, &body).unwrap().1, service);
+}
+
+#[test]
+fn an_event_carries_its_length_and_a_whole_body() {
+    let types = Types::builtin();
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let event = encode_event(&types, "ADDED", &object).unwrap();
+    let (length, event) = event.split_at(4);
+    assert_eq!(length, (event.len() as u32).to_be_bytes());
+    let carried = encode(&types, &object).unwrap();
+    let expected = [bytes(1, "ADDED"), message(2, &[bytes(1, carried)])].concat();
+    assert_eq!(event, expected);
+}
+
+#[test]
+fn what_has_no_message_is_not_encoded() {
+    let types = Types::builtin();
+    let table = json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "rows": []});
+    let custom = json!({"apiVersion": "example.dev/v1", "kind": "Widget"});
+    assert_eq!(encode(&types, &table), None);
+    assert_eq!(encode(&types, &custom), None);
+}
+
+#[test]
 fn a_config_map_with_what_go_always_writes() {
     let meta = [
         bytes(1, "settings"),

@@ -114,6 +114,49 @@ impl<'b> Reader<'b> {
     }
 }
 
+/// Writes fields of a message.
+#[derive(Default)]
+pub(super) struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    pub(super) fn varint(&mut self, number: u32, value: u64) {
+        self.raw_varint(u64::from(number) << 3);
+        self.raw_varint(value);
+    }
+
+    pub(super) fn fixed64(&mut self, number: u32, bits: u64) {
+        self.raw_varint(u64::from(number) << 3 | 1);
+        self.out.extend_from_slice(&bits.to_le_bytes());
+    }
+
+    pub(super) fn bytes(&mut self, number: u32, content: &[u8]) {
+        self.raw_varint(u64::from(number) << 3 | 2);
+        self.raw_varint(content.len() as u64);
+        self.out.extend_from_slice(content);
+    }
+
+    /// A message in the message: what `write` writes, with its length before it.
+    pub(super) fn message(&mut self, number: u32, write: impl FnOnce(&mut Writer)) {
+        let mut inner = Writer::default();
+        write(&mut inner);
+        self.bytes(number, &inner.out);
+    }
+
+    fn raw_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.out.push(value as u8);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

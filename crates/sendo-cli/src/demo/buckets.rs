@@ -29,10 +29,10 @@ pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
     store.create_bucket("photos");
 
     story.client.create(&StorageBucket::crd()).await?;
-    until_served(story).await?;
+    until_served(story, StorageBucket::crd_name()).await?;
     let options = Options {
         tick_every: Duration::from_secs(1),
-        ..Options::new(Http::over_sockets()?)
+        ..Options::new(Http::over_sockets(Default::default())?)
     };
     let config = Config::new(cluster.client(), story.world.clone());
     let controller = manager(options).start(config).map_err(|e| anyhow!("{e}"))?;
@@ -98,8 +98,8 @@ async fn tell_of(story: &Story<'_>, store: &LocalStore, credentials: &Credential
         .await
 }
 
-async fn until_served(story: &Story<'_>) -> Result<()> {
-    let name = StorageBucket::crd_name();
+/// Waits until the kind of a definition is served.
+pub(super) async fn until_served(story: &Story<'_>, name: &str) -> Result<()> {
     let served = async {
         loop {
             let found = story

@@ -4,6 +4,7 @@
 //! it, and tells both in a sentence. A step that does not come true ends the
 //! story with an error that names it.
 
+mod bars;
 mod buckets;
 mod replicas;
 mod step;
@@ -24,5 +25,6 @@ pub(crate) async fn play(
 ) -> Result<()> {
     let story = Story::new(screen, cluster, world, sabotage)?;
     replicas::tell(&story).await?;
+    bars::tell(&story, cluster).await?;
     buckets::tell(&story, cluster).await
 }

@@ -1,12 +1,13 @@
 //! How custom resources behave: by their schema.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use sendo_apimachinery::field::{Error, ErrorKind, Path};
 use sendo_apimachinery::jsonpath::{JsonPath, cell_text};
 use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::resources::Column;
+use sendo_apimachinery::schema::{Schema, SchemaRef, Types};
 use sendo_apimachinery::structural::{Part, Rules as Expressions, Structural};
 use sendo_apimachinery::{Meta, MetaMut, go_quote, names};
 use sendo_store::Revision;
@@ -36,6 +37,8 @@ pub(crate) struct Custom {
     pub(super) schema: Arc<Structural>,
     /// The rules of the schema in CEL, compiled when the definition was written.
     pub(super) expressions: Arc<Expressions>,
+    /// The same for merges; made when it is first asked for.
+    pub(super) merge_schema: OnceLock<Schema>,
     /// The schema of the version that is stored.
     pub(super) stored: Arc<Structural>,
     /// The schema as the definition gives it.
@@ -84,6 +87,11 @@ impl NumberPath {
     /// The number; `None` if there is nothing. What is no number is refused by validation.
     pub(crate) fn read(&self, object: &Value) -> Option<i64> {
         self.path.first(object)?.as_i64()
+    }
+
+    /// The names of the members on the way to it.
+    pub(crate) fn members(&self) -> Option<Vec<&str>> {
+        self.path.members()
     }
 
     /// Sets the number, and makes the objects on the way to it.
@@ -146,6 +154,14 @@ impl Custom {
     /// The schema of this version.
     pub(crate) fn schema(&self) -> &Structural {
         &self.schema
+    }
+
+    /// The schema of this version in the model that merges of applies go by.
+    pub(crate) fn merge_schema<'a>(&'a self, types: &'a Types) -> SchemaRef<'a> {
+        types.view(
+            self.merge_schema
+                .get_or_init(|| self.schema.to_schema(types)),
+        )
     }
 
     /// Fills in the defaults of the schema.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::names::{self, Taken};
 use super::{GROUP, PLURAL, Standing, text};
 use crate::call::{Call, backend, time_text};
+use crate::ownership;
 use crate::path::ResourcePath;
 use crate::request::Request;
 use crate::resource::Resource;
@@ -212,6 +213,8 @@ async fn write_status(
 ) -> Result<(), Status> {
     let mut new = definition.clone();
     new["status"] = status;
+    let now = time_text(server.world.clock().wall());
+    ownership::update_own_status(server, definitions, definition, &mut new, &now);
     let value = server.encode(definitions, &mut new);
     let put = Transaction::new()
         .unchanged(entry.key.clone(), entry.modified)

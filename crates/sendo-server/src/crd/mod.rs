@@ -18,7 +18,7 @@ use sendo_apimachinery::structural::{Rules, Structural};
 use sendo_store::Revision;
 use sendo_world::Stop;
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::keys::Keys;
 use crate::resource::Resource;
@@ -146,6 +146,7 @@ fn resource(
         types: types.clone(),
         schema: own.schema,
         expressions: own.expressions,
+        merge_schema: OnceLock::new(),
         stored: Arc::clone(&stored.schema),
         published: schema.clone(),
         has_status: version["subresources"]

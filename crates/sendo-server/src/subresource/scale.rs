@@ -2,7 +2,9 @@
 
 use http::{Method, StatusCode};
 use sendo_apimachinery::field::{Error as FieldError, Path};
-use sendo_apimachinery::{GroupKind, GroupVersionKind, LabelSelector, Meta, Status, go_quote};
+use sendo_apimachinery::{
+    GroupKind, GroupVersionKind, LabelSelector, Meta, MetaMut, Status, go_quote,
+};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
@@ -10,8 +12,10 @@ use crate::call::Call;
 use crate::crd::ScalePaths;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
+use crate::ownership::{self, ScaleWrite};
 use crate::strategy::Strategy;
-use crate::verbs::{patch, update};
+use crate::verbs::patch::PatchType;
+use crate::verbs::{apply, patch, update};
 
 /// Reads or writes the scale of the object that the path names.
 pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
@@ -21,14 +25,22 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
             show(call, StatusCode::OK, &readable(call, &call.decode(&entry))?)
         }
         Method::PATCH => {
-            let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
+            let write_kind = match PatchType::of(call.request) {
+                Some(PatchType::Apply) => Write::Apply,
+                _ => Write::Patch,
+            };
+            let options = WriteOptions::parse(&call.request.query, write_kind)?;
             let schema = call
                 .server
                 .types
                 .kind("autoscaling/v1", "Scale")
                 .expect("a built-in kind");
-            write(call, &options, |old| {
-                patch::apply(call, &options, old, schema)
+            if PatchType::of(call.request) == Some(PatchType::Apply) {
+                return apply_scale(call, &options).await;
+            }
+            write(call, &options, |object, old| {
+                let new = patch::patched(call, &options, &old, schema)?;
+                ownership::scale(call, object, old, ScaleWrite::Update(new))
             })
             .await
         }
@@ -36,19 +48,38 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
             let options = WriteOptions::parse(&call.request.query, Write::Update)?;
             let expected = GroupVersionKind::new("autoscaling", "v1", "Scale");
             let scale = decode::body(call, &expected, &options)?;
-            write(call, &options, |_| Ok(scale.clone())).await
+            write(call, &options, |object, old| {
+                ownership::scale(call, object, old, ScaleWrite::Update(scale.clone()))
+            })
+            .await
         }
     }
 }
 
-/// Changes the object as a new scale says; `next` makes it of the old one.
+/// Applies the configuration of a Scale.
+async fn apply_scale(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, Status> {
+    let body = apply::read(call)?;
+    write(call, options, |object, old| {
+        let write = ScaleWrite::Apply {
+            config: &body.value,
+            force: options.force,
+        };
+        let applied = ownership::scale(call, object, old, write)?;
+        apply::judge(call, options, &body)?;
+        Ok(applied)
+    })
+    .await
+}
+
+/// Changes the object as a new scale says; `next` makes it of the object and its
+/// old scale, with the object's managers after that.
 async fn write(
     call: &Call<'_>,
     options: &WriteOptions,
-    next: impl Fn(&Value) -> Result<Value, Status>,
+    next: impl Fn(&Value, Value) -> Result<(Value, Option<Value>), Status>,
 ) -> Result<Answer, Status> {
     let stored = update::change(call, Strategy::Main, options, |old| {
-        let mut scale = next(&scale_of(call, old))?;
+        let (mut scale, managers) = next(old, scale_of(call, old))?;
         decode::check_name(call, &scale)?;
         decode::place(call, &mut scale)?;
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
@@ -70,6 +101,13 @@ async fn write(
         let version = Meta::of(&scale).resource_version();
         if !version.is_empty() {
             new["metadata"]["resourceVersion"] = version.into();
+        }
+        let mut meta = MetaMut::of(&mut new);
+        match managers {
+            Some(managers) => meta.set("managedFields", managers),
+            None => {
+                meta.remove("managedFields");
+            }
         }
         Ok(new)
     })

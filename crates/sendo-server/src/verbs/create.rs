@@ -13,6 +13,7 @@ use crate::crd;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::owners;
+use crate::ownership;
 use crate::view::{self, Stored};
 
 /// How often another name is drawn when a generated one is taken.
@@ -25,11 +26,23 @@ const SUFFIX_LENGTH: usize = 5;
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let object = decode::object(call, &options)?;
-    let stored = insert(call, object, &options).await?;
+    let stored = insert_as_sent(call, object, &options).await?;
     view::object(call, StatusCode::CREATED, &stored)
 }
 
-/// Puts a decoded object of the request's version into the store.
+/// Puts a decoded object of the request's version into the store; its writer owns what it sent.
+pub(crate) async fn insert_as_sent(
+    call: &Call<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Stored, Status> {
+    MetaMut::of(&mut object).remove("managedFields");
+    owners::dedup(call, &mut object);
+    ownership::update(call, &Value::Null, &mut object);
+    insert(call, object, options).await
+}
+
+/// Puts an object of the request's version, with its managers, into the store.
 pub(crate) async fn insert(
     call: &Call<'_>,
     object: Value,
@@ -145,7 +158,6 @@ fn begin(call: &Call<'_>, object: &mut Value) {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "selfLink",
-        "managedFields",
     ] {
         meta.remove(member);
     }

@@ -1,5 +1,6 @@
 //! What is done with a resource, one file a verb.
 
+pub(crate) mod apply;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;

@@ -14,8 +14,9 @@ use crate::call::Call;
 use crate::crd::Custom;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
+use crate::ownership;
 use crate::strategy::Strategy;
-use crate::verbs::update;
+use crate::verbs::{apply, update};
 use crate::view;
 
 /// How a patch is written.
@@ -24,17 +25,19 @@ pub(crate) enum PatchType {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 impl PatchType {
     /// The media types of patches, as requests name them.
-    const MEDIA_TYPES: [(&str, PatchType); 3] = [
+    const MEDIA_TYPES: [(&str, PatchType); 4] = [
         ("application/json-patch+json", PatchType::Json),
         ("application/merge-patch+json", PatchType::Merge),
         (
             "application/strategic-merge-patch+json",
             PatchType::Strategic,
         ),
+        ("application/apply-patch+yaml", PatchType::Apply),
     ];
 
     /// The type of a request's patch, if it is one that is known.
@@ -54,15 +57,18 @@ impl PatchType {
 
 /// Patches the object that the path names.
 pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
+    if PatchType::of(call.request) == Some(PatchType::Apply) {
+        return apply::apply(call, strategy).await;
+    }
     let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
     let stored = update::change(call, strategy, &options, |old| {
         let current = decode::from_storage(call, old);
         let mut patched = match &call.resource.custom {
-            Some(custom) => apply_custom(call, &options, &current, custom)?,
+            Some(custom) => patched_custom(call, &options, &current, custom)?,
             None => {
                 let types = &call.resource.types;
                 let schema = call.server.types.kind(&types.api_version, &types.kind);
-                apply(
+                patched(
                     call,
                     &options,
                     &current,
@@ -70,8 +76,9 @@ pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
                 )?
             }
         };
-        decode::check_name(call, &patched)?;
         call.resource.default_object(&mut patched);
+        ownership::update(call, &current, &mut patched);
+        decode::check_name(call, &patched)?;
         let mut new = decode::to_storage(call, patched);
         decode::place(call, &mut new)?;
         Ok(new)
@@ -81,7 +88,7 @@ pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
 }
 
 /// Applies the request's patch to an object of a built-in type, and reads the outcome as that type.
-pub(crate) fn apply(
+pub(crate) fn patched(
     call: &Call<'_>,
     options: &WriteOptions,
     current: &Value,
@@ -116,7 +123,7 @@ pub(crate) fn apply(
 }
 
 /// Applies the request's patch to a custom resource, and prunes the outcome to its schema.
-fn apply_custom(
+fn patched_custom(
     call: &Call<'_>,
     options: &WriteOptions,
     current: &Value,

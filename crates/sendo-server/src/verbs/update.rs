@@ -1,5 +1,6 @@
 //! Changing an object: what PUT, PATCH and the subresources have in common.
 
+use bytes::Bytes;
 use http::StatusCode;
 use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::meta::{FinalizerNames, validate_create, validate_update};
@@ -15,6 +16,7 @@ use crate::crd;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::owners;
+use crate::ownership;
 use crate::query;
 use crate::strategy::Strategy;
 use crate::verbs::create;
@@ -59,7 +61,7 @@ pub(crate) async fn replace(
                 return Err(wrong_uid(call, uid, ""));
             }
             MetaMut::of(&mut object).remove("resourceVersion");
-            let stored = create::insert(call, object, options).await?;
+            let stored = create::insert_as_sent(call, object, options).await?;
             view::object(call, StatusCode::CREATED, &stored)
         }
         other => view::object(call, StatusCode::OK, &other?),
@@ -80,7 +82,10 @@ async fn put(
         if !uid.is_empty() && uid != found {
             return Err(wrong_uid(call, &uid, found));
         }
-        Ok(new.clone())
+        let mut new = new.clone();
+        owners::dedup(call, &mut new);
+        ownership::update_stored(call, old, &mut new);
+        Ok(new)
     })
     .await
 }
@@ -93,7 +98,8 @@ pub(crate) fn wrong_uid(call: &Call<'_>, wanted: &str, found: &str) -> Status {
     Status::conflict(&call.resource.group_resource(), call.name(), why)
 }
 
-async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
+/// Whether there is nothing under the name of the path.
+pub(crate) async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
     let key = call.key(call.name())?;
     let found = call
         .server
@@ -131,7 +137,7 @@ pub(crate) async fn change(
         if let Strategy::Main = strategy {
             admission::validate_update(call, &new, &old).await?;
         }
-        let value = call.encode(&mut new);
+        let value = encode(call, &mut new, &old, &entry);
         for warning in warnings {
             call.request.warn(warning);
         }
@@ -167,6 +173,23 @@ pub(crate) async fn change(
             Err(other) => return Err(backend(other)),
         }
     }
+}
+
+/// The bytes to store for the changed object.
+///
+/// A write that changes nothing but when its manager last wrote changes nothing.
+fn encode(call: &Call<'_>, new: &mut Value, old: &Value, entry: &Entry) -> Bytes {
+    if !ownership::differ_in_time_only(new, old) {
+        return call.encode(new);
+    }
+    let mut as_before = new.clone();
+    ownership::take_managers(old, &mut as_before);
+    let value = call.encode(&mut as_before);
+    if value == entry.value {
+        *new = as_before;
+        return value;
+    }
+    call.encode(new)
 }
 
 /// Compares the version that the new object was made from with the stored one.
@@ -205,11 +228,18 @@ fn judge(
     let was = Meta::of(old);
     let mut meta = MetaMut::of(new);
     meta.remove("selfLink");
-    restore(&mut meta, was, "managedFields");
     restore(&mut meta, was, "generation");
+    let managers = meta.view().get("managedFields").cloned();
     strategy.prepare(call.resource, &cx, new, old);
 
     let mut meta = MetaMut::of(new);
+    // They tell what was written, whatever a door restores of the rest.
+    match managers {
+        Some(managers) => meta.set("managedFields", managers),
+        None => {
+            meta.remove("managedFields");
+        }
+    }
     if meta.view().uid().is_empty() {
         restore(&mut meta, was, "uid");
     }

@@ -1,18 +1,34 @@
 //! What is done about one object.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use sendo::client::{Patch, Propagation};
 use sendo::source::AnyMeta;
-use sendo::{Action, Context, Kind, ObjectExt, Result};
+use sendo::{Action, Context, Kind, ObjectExt, ReconcileKey, Result};
 use serde_json::json;
 
+use super::absent::Absent;
 use super::item::{FOREGROUND, Item, ORPHAN, has_finalizer};
 use super::owners::{self, Fate};
 
-pub(super) async fn collect(item: Item, cx: Context) -> Result<Action> {
+/// How soon to look again at a dependent of an owner that is not watched yet.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Decides about objects, with what is known of owners that went.
+pub(super) struct Collector {
+    pub(super) absent: Absent,
+}
+
+impl ReconcileKey<Item> for Collector {
+    async fn reconcile(&self, item: Item, cx: Context) -> Result<Action> {
+        collect(item, &self.absent, cx).await
+    }
+}
+
+async fn collect(item: Item, absent: &Absent, cx: Context) -> Result<Action> {
     let cached = cx.get_of::<AnyMeta>(&item.kind, &item.key);
     let Some(object) = cached.filter(|object| object.uid() == item.uid) else {
         return Ok(Action::done());
@@ -21,23 +37,39 @@ pub(super) async fn collect(item: Item, cx: Context) -> Result<Action> {
         if has_finalizer(&object, ORPHAN) {
             orphan_dependents(&item, &object, &cx).await?;
         } else if has_finalizer(&object, FOREGROUND) {
-            delete_dependents(&item, &object, &cx).await?;
+            delete_dependents(&item, &object, absent, &cx).await?;
         }
         return Ok(Action::done());
     }
-    judge(&item, &object, &cx).await?;
-    Ok(Action::done())
+    Ok(match judge(&item, &object, absent, &cx).await? {
+        Judgement::Final => Action::done(),
+        Judgement::ForNow => Action::after(AGAIN),
+    })
+}
+
+/// Whether an event will tell when a judgement has to be made anew.
+enum Judgement {
+    Final,
+    /// An owner is there, but of a kind that is not watched yet: nobody would
+    /// tell that it went.
+    ForNow,
 }
 
 /// Deletes the object if no owner keeps it, or takes the dead ones off its list.
-async fn judge(item: &Item, object: &AnyMeta, cx: &Context) -> Result<()> {
+async fn judge(item: &Item, object: &AnyMeta, absent: &Absent, cx: &Context) -> Result<Judgement> {
     let references: Vec<_> = object.meta().owner_references.iter().flatten().collect();
     if references.is_empty() {
-        return Ok(());
+        return Ok(Judgement::Final);
     }
+    let mut judgement = Judgement::Final;
     let mut fates = Vec::new();
     for reference in &references {
-        fates.push((*reference, owners::fate(object, reference, cx).await?));
+        let mut fate = owners::fate(object, reference, absent, cx).await?;
+        if fate == Fate::Unwatched {
+            judgement = Judgement::ForNow;
+            fate = Fate::Solid;
+        }
+        fates.push((*reference, fate));
     }
     let has = |wanted: Fate| fates.iter().any(|(_, fate)| *fate == wanted);
     if has(Fate::Solid) {
@@ -49,7 +81,7 @@ async fn judge(item: &Item, object: &AnyMeta, cx: &Context) -> Result<()> {
         if kept.len() < references.len() {
             keep_owners(item, object, &kept, cx).await?;
         }
-        return Ok(());
+        return Ok(judgement);
     }
     let propagation = if has(Fate::Waiting) && !dependents_of(item, cx).is_empty() {
         // Its own dependents go before it, as it goes before its owner.
@@ -61,7 +93,8 @@ async fn judge(item: &Item, object: &AnyMeta, cx: &Context) -> Result<()> {
     } else {
         Propagation::Background
     };
-    delete(&item.kind, object, propagation, cx).await
+    delete(&item.kind, object, propagation, cx).await?;
+    Ok(Judgement::Final)
 }
 
 async fn delete(
@@ -90,14 +123,19 @@ fn dependents_of(owner: &Item, cx: &Context) -> Vec<(Kind, Arc<AnyMeta>)> {
 }
 
 /// Asks the dependents of an owner to go; sets it free when none that blocks it is left.
-async fn delete_dependents(item: &Item, owner: &AnyMeta, cx: &Context) -> Result<()> {
+async fn delete_dependents(
+    item: &Item,
+    owner: &AnyMeta,
+    absent: &Absent,
+    cx: &Context,
+) -> Result<()> {
     let mut blocked = false;
     for (kind, dependent) in dependents_of(item, cx) {
         let reference = reference_to(item, &dependent);
         if reference.is_some_and(|r| r.block_owner_deletion == Some(true)) {
             blocked = true;
             if !dependent.is_being_deleted() {
-                judge(&Item::of(&kind, &dependent), &dependent, cx).await?;
+                judge(&Item::of(&kind, &dependent), &dependent, absent, cx).await?;
             }
         }
     }

@@ -5,9 +5,10 @@
 //! dead references. An owner deleted in the foreground waits for those of its
 //! dependents that block it; one deleted with `orphan` leaves them behind.
 //!
-//! Nothing is judged absent by the cache alone: an owner that the cache does
-//! not know is looked up before anything is deleted.
+//! Nothing is judged absent for not being in the cache: an owner that was not
+//! seen to go is looked up before anything is deleted.
 
+mod absent;
 mod collect;
 mod item;
 mod owners;
@@ -17,6 +18,8 @@ use sendo::handler::map;
 use sendo::source::{AnyMeta, every_kind};
 use sendo::{Controller, Event, Index, Kind, ObjectExt, Reader, Uid};
 
+use absent::Absent;
+use collect::Collector;
 use item::Item;
 
 /// Objects by the uids of their owners.
@@ -28,10 +31,17 @@ static DEPENDENTS: Index<AnyMeta, Uid> = Index::many("dependents-by-owner", |obj
 /// The garbage collector.
 pub fn controller() -> Controller {
     let kinds = every_kind().except(is_exempt).index(&DEPENDENTS);
+    let absent = Absent::default();
+    let collector = Collector {
+        absent: absent.clone(),
+    };
     Controller::keyed::<Item>("garbage-collector-controller")
-        .watches(kinds, map(concerned))
+        .watches(
+            kinds,
+            map(move |event, cx: &Reader| concerned(event, &absent, cx)),
+        )
         .workers(20)
-        .reconcile(collect::collect)
+        .reconcile(collector)
 }
 
 /// Events come and go in numbers, own nothing and are owned by nobody.
@@ -47,12 +57,15 @@ fn kinds(cx: &Reader) -> Vec<Kind> {
 }
 
 /// The objects whose fate an event may decide.
-fn concerned((kind, event): (Kind, Event<AnyMeta>), cx: &Reader) -> Vec<Item> {
+fn concerned((kind, event): (Kind, Event<AnyMeta>), absent: &Absent, cx: &Reader) -> Vec<Item> {
     let object = event.object();
     match &event {
         Event::Deleted { .. } => {
             // Those who lived by it, and those who waited for its end.
             let mut items = dependents(&object.uid(), cx);
+            if !items.is_empty() {
+                absent.remember(object.uid());
+            }
             items.extend(owners::items(object, cx));
             items
         }

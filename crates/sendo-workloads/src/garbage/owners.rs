@@ -5,6 +5,7 @@ use kube::Resource;
 use sendo::source::AnyMeta;
 use sendo::{Context, Kind, ObjectExt, ObjectKey, Reader, Result, Uid};
 
+use super::absent::Absent;
 use super::item::{FOREGROUND, Item, has_finalizer};
 
 /// What has become of an owner.
@@ -12,6 +13,8 @@ use super::item::{FOREGROUND, Item, has_finalizer};
 pub(super) enum Fate {
     /// There, or not to be found out: the dependent stays.
     Solid,
+    /// There, but not in the cache: it stays for now.
+    Unwatched,
     /// Gone, or replaced by another of its name.
     Absent,
     /// Being deleted in the foreground, and waiting for this dependent.
@@ -60,8 +63,13 @@ fn kind_of<'a>(reference: &OwnerReference, kinds: &'a [Kind]) -> Option<&'a Kind
 pub(super) async fn fate(
     dependent: &AnyMeta,
     reference: &OwnerReference,
+    absent: &Absent,
     cx: &Context,
 ) -> Result<Fate> {
+    let uid = Uid::from(reference.uid.as_str());
+    if absent.knows(&uid) {
+        return Ok(Fate::Absent);
+    }
     let served = cx.served_kinds().await?;
     let group = reference.api_version.split_once('/').map_or("", |(g, _)| g);
     let owner = served
@@ -77,11 +85,12 @@ pub(super) async fn fate(
         (true, None) => return Ok(Fate::Solid),
         (false, _) => ObjectKey::cluster(&reference.name),
     };
-    let uid = Uid::from(reference.uid.as_str());
     let cached = cx.get_of::<AnyMeta>(&owner.kind, &key);
+    let mut watched = true;
     let found = match cached {
         Some(object) if object.uid() == uid => Some((*object).clone()),
         _ => {
+            watched = false;
             let client = cx.client().of_kind::<AnyMeta>(owner.kind.clone());
             client.live_get(&key).await?
         }
@@ -91,8 +100,10 @@ pub(super) async fn fate(
             let blocks = reference.block_owner_deletion == Some(true);
             if blocks && object.is_being_deleted() && has_finalizer(&object, FOREGROUND) {
                 Fate::Waiting
-            } else {
+            } else if watched {
                 Fate::Solid
+            } else {
+                Fate::Unwatched
             }
         }
         _ => Fate::Absent,

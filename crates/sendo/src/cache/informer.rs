@@ -3,20 +3,24 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
-use sendo_world::Timestamp;
+use sendo_world::{Clock, Timestamp};
 use tokio::sync::watch;
 
-use super::CacheOptions;
+use super::held::{Codec, Held, Notice};
 use super::index::{Index, IndexValue};
+use super::options::KindOptions;
+use super::pack::Packer;
 use super::reflector::Update;
 use super::selection::Selection;
 use super::snapshot::{Snapshot, View};
 use super::state::{Unreadable, Verb, WatchError, WatchFailure, WatchState};
 use super::store::{Scope, Store};
 use super::subscription::{Subscribers, Subscription};
+use crate::controller::panic_message;
 use crate::object::{Kind, Object, ObjectExt, ObjectKey, Uid};
 
 /// The cached objects of a kind, or of a part of it. Cheap to clone: all clones
@@ -56,7 +60,8 @@ impl<K: Object> Informer<K> {
         let mut inner = self.shared.lock();
         let present = inner.store.all_observed();
         let synced = inner.unsynced.is_empty();
-        inner.subscribers.add(present, synced)
+        let codec = self.shared.codec.clone();
+        inner.subscribers.add(codec, present, synced)
     }
 
     /// The objects as they are now. Never waits.
@@ -93,7 +98,8 @@ impl<K> fmt::Debug for Informer<K> {
 pub(super) struct Shared<K> {
     kind: Arc<Kind>,
     selection: Arc<Selection>,
-    keep_managed_fields: bool,
+    options: KindOptions<K>,
+    codec: Arc<Codec<K>>,
     inner: Mutex<Inner<K>>,
     /// What readers see. Locked only to exchange or to copy the reference.
     published: RwLock<Arc<View<K>>>,
@@ -109,35 +115,67 @@ struct Inner<K> {
     unreadable: BTreeMap<ObjectKey, String>,
     lists: u64,
     changes: u64,
+    watches: u64,
+    heard: Option<Timestamp>,
 }
 
 impl<K: Object> Shared<K> {
-    pub(super) fn new(kind: Kind, selection: Selection, options: &CacheOptions) -> Self {
+    pub(super) fn new(
+        kind: Kind,
+        selection: Selection,
+        options: KindOptions<K>,
+        clock: Clock,
+    ) -> Self {
         let (kind, selection) = (Arc::new(kind), Arc::new(selection));
         let unsynced: BTreeSet<_> = selection.scopes().into_iter().collect();
+        let codec = Arc::new(match options.compact {
+            true => Codec::Compact(Packer::new()),
+            false => Codec::Whole,
+        });
         Shared {
-            published: RwLock::new(Arc::new(View::empty(kind.clone()))),
+            published: RwLock::new(Arc::new(View::empty(kind.clone(), codec.clone()))),
             unsynced: watch::Sender::new(unsynced.len()),
             inner: Mutex::new(Inner {
-                store: Store::new(kind.clone(), selection.clone()),
-                subscribers: Subscribers::new(),
+                store: Store::new(kind.clone(), selection.clone(), codec.clone()),
+                subscribers: Subscribers::new(clock),
                 unsynced,
                 failures: BTreeMap::new(),
                 unreadable: BTreeMap::new(),
                 lists: 0,
                 changes: 0,
+                watches: 0,
+                heard: None,
             }),
             kind,
             selection,
-            keep_managed_fields: options.keep_managed_fields,
+            options,
+            codec,
         }
     }
 
-    /// Takes away what is not to be kept in memory.
-    pub(super) fn trim(&self, object: &mut K) {
-        if !self.keep_managed_fields {
+    /// Takes away what is not to be kept in memory. The error says why the
+    /// object cannot be kept at all.
+    pub(super) fn trim(&self, object: &mut K) -> Result<(), String> {
+        if !self.options.keep_managed_fields {
             object.meta_mut().managed_fields = None;
         }
+        let Some(transform) = &self.options.transform else {
+            return Ok(());
+        };
+        // After a panic the object is thrown away, half changed as it may be.
+        catch_unwind(AssertUnwindSafe(|| transform(object)))
+            .map_err(|panic| format!("the transform panicked: {}", panic_message(&*panic)))
+    }
+
+    /// Tells the subscribers of everything once more.
+    pub(super) fn resync(&self) {
+        let mut inner = self.lock();
+        let again = |(key, object): (ObjectKey, Held<K>)| {
+            let (old, new) = (object.clone(), object);
+            (key, Notice::Updated { old, new })
+        };
+        let all: Vec<_> = inner.store.all_observed().into_iter().map(again).collect();
+        inner.subscribers.send(&all);
     }
 
     pub(super) fn kind(&self) -> &Kind {
@@ -148,23 +186,23 @@ impl<K: Object> Shared<K> {
         &self.selection
     }
 
-    /// Puts what is known already in the place of an object that is the same.
-    pub(super) fn share(&self, object: &mut Arc<K>) {
-        let inner = self.lock();
-        let known = inner.store.observed(&ObjectKey::of(&**object));
-        let version = |object: &K| {
-            (
-                object.meta().uid.clone(),
-                object.meta().resource_version.clone(),
-            )
-        };
-        if let Some(known) = known.filter(|known| version(known) == version(object)) {
-            *object = known.clone();
-        }
+    /// Keeps an object of a list: what is known already, if it is the same, so
+    /// that a list again costs little memory.
+    pub(super) fn hold(&self, object: Arc<K>) -> Held<K> {
+        let known = self
+            .lock()
+            .store
+            .observed(&ObjectKey::of(&*object))
+            .cloned();
+        let same = known.filter(|known| known.is_same_state(&Held::Whole(object.clone())));
+        same.unwrap_or_else(|| self.codec.hold(object))
     }
 
     /// Takes in what the watch of a scope has shown.
     pub(super) fn take_in(&self, scope: &Scope, update: Update<K>, now: Timestamp) {
+        if !matches!(update, Update::Failed(..)) {
+            self.lock().heard = Some(now);
+        }
         match update {
             Update::Failed(verb, error) => self.failed(scope, verb, error, now),
             Update::Recovered => self.recovered(scope),
@@ -192,7 +230,6 @@ impl<K: Object> Shared<K> {
                 self.unsynced.send_replace(inner.unsynced.len());
             }
             Update::Applied(object) => {
-                let object = Arc::new(object);
                 self.observe(|inner| {
                     if !inner.unreadable.is_empty() {
                         inner.unreadable.remove(&ObjectKey::of(&*object));
@@ -284,7 +321,9 @@ impl<K: Object> Shared<K> {
     }
 
     fn recovered(&self, scope: &Scope) {
-        if let Some(failure) = self.lock().failures.remove(scope)
+        let mut inner = self.lock();
+        inner.watches += 1;
+        if let Some(failure) = inner.failures.remove(scope)
             && !matches!(failure.cause, WatchError::Expired(_))
         {
             tracing::info!(kind = %self.kind, since = %failure.since, "watching again");
@@ -304,9 +343,11 @@ impl<K: Object> Shared<K> {
 pub(super) trait AnyInformer: Send + Sync {
     fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
     fn state(&self) -> WatchState;
+    /// How many bytes the objects take; see [`View::bytes`].
+    fn bytes(&self) -> u64;
     fn unsynced(&self) -> watch::Receiver<usize>;
     /// Shows what this program has written: the answer's bytes, and the object
-    /// decoded from them, as an `Arc` of whatever type it was written as.
+    /// decoded from them, of whatever type it was written as.
     fn wrote(&self, answer: &Bytes, decoded: &(dyn Any + Send + Sync));
     /// Hides what this program has deleted.
     fn deleted(&self, key: &ObjectKey, uid: &Uid, since: u64);
@@ -336,7 +377,15 @@ impl<K: Object> AnyInformer for Shared<K> {
                 .collect(),
             lists: inner.lists,
             changes: inner.changes,
+            watches: inner.watches,
+            heard: inner.heard,
         }
+    }
+
+    fn bytes(&self) -> u64 {
+        let published = self.published.read();
+        let view = published.unwrap_or_else(PoisonError::into_inner).clone();
+        view.bytes()
     }
 
     fn unsynced(&self) -> watch::Receiver<usize> {
@@ -344,19 +393,17 @@ impl<K: Object> AnyInformer for Shared<K> {
     }
 
     fn wrote(&self, answer: &Bytes, decoded: &(dyn Any + Send + Sync)) {
-        let object = match decoded.downcast_ref::<Arc<K>>() {
-            Some(object) => object.clone(),
+        let object = match decoded.downcast_ref::<K>() {
+            Some(object) => Some(object.clone()),
             // Written as another type than it is cached as: metadata, or JSON.
-            None => match serde_json::from_slice::<K>(answer) {
-                Ok(mut object) => {
-                    self.trim(&mut object);
-                    Arc::new(object)
-                }
-                // The watch will say that it does not decode.
-                Err(_) => return,
-            },
+            None => serde_json::from_slice::<K>(answer).ok(),
         };
-        self.change(|inner| inner.store.wrote(object));
+        // Of what does not decode or cannot be kept, the watch will tell.
+        if let Some(mut object) = object
+            && self.trim(&mut object).is_ok()
+        {
+            self.change(|inner| inner.store.wrote(Arc::new(object)));
+        }
     }
 
     fn deleted(&self, key: &ObjectKey, uid: &Uid, since: u64) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::held::Held;
 use super::index::{Index, IndexValue};
 use super::selector::Selector;
 use super::snapshot::Snapshot;
@@ -92,12 +93,14 @@ impl<'f, K: Object> Listing<'f, K> {
 
     /// The objects.
     pub fn iter(&self) -> impl Iterator<Item = Arc<K>> + Send + '_ {
-        self.entries().map(|(_, object)| object.clone())
+        let codec = &self.snapshot.view().codec;
+        let open = |found: Found<'_, K>| found.opened.unwrap_or_else(|| codec.open(found.held));
+        self.entries().map(open)
     }
 
     /// The keys of the objects.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.entries().map(|(key, _)| key.clone()).collect()
+        self.entries().map(|found| found.key.clone()).collect()
     }
 
     /// The object with the least key.
@@ -115,19 +118,18 @@ impl<'f, K: Object> Listing<'f, K> {
         self.entries().next().is_none()
     }
 
-    fn entries(&self) -> Box<dyn Iterator<Item = (&ObjectKey, &Arc<K>)> + Send + '_> {
+    fn entries(&self) -> Box<dyn Iterator<Item = Found<'_, K>> + Send + '_> {
         let objects = &self.snapshot.view().objects;
         let in_namespace = |key: &ObjectKey| match &self.namespace {
             Some(namespace) => key.namespace() == Some(namespace),
             None => true,
         };
-        let passes = |object: &K| self.filters.iter().all(|filter| filter(object));
         match &self.keys {
             Some(keys) => Box::new(
                 keys.iter()
                     .filter(move |key| in_namespace(key))
                     .filter_map(|key| objects.get_key_value(key))
-                    .filter(move |(_, object)| passes(object)),
+                    .filter_map(|(key, held)| self.found(key, held)),
             ),
             None => {
                 let from = match &self.namespace {
@@ -138,11 +140,31 @@ impl<'f, K: Object> Listing<'f, K> {
                     objects
                         .range((from, Bound::Unbounded))
                         .take_while(move |(key, _)| in_namespace(key))
-                        .filter(move |(_, object)| passes(object)),
+                        .filter_map(|(key, held)| self.found(key, held)),
                 )
             }
         }
     }
+
+    /// The object, if it passes. It is opened only if somebody looks into it.
+    fn found<'a>(&self, key: &'a ObjectKey, held: &'a Held<K>) -> Option<Found<'a, K>> {
+        let mut opened = None;
+        if !self.filters.is_empty() {
+            let object = self.snapshot.view().codec.open(held);
+            if !self.filters.iter().all(|filter| filter(&object)) {
+                return None;
+            }
+            opened = Some(object);
+        }
+        Some(Found { key, held, opened })
+    }
+}
+
+/// An object of a listing.
+struct Found<'a, K> {
+    key: &'a ObjectKey,
+    held: &'a Held<K>,
+    opened: Option<Arc<K>>,
 }
 
 impl<K: Object> IntoIterator for Listing<'_, K> {
@@ -166,6 +188,7 @@ impl<K> fmt::Debug for Listing<'_, K> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::held::Codec;
     use super::super::snapshot::View;
     use super::*;
     use crate::object::{Kind, Typed};
@@ -193,7 +216,7 @@ mod tests {
     }
 
     fn snapshot() -> Snapshot<ConfigMap> {
-        let mut view = View::empty(Arc::new(Kind::of::<ConfigMap>()));
+        let mut view = View::empty(Arc::new(Kind::of::<ConfigMap>()), Arc::new(Codec::Whole));
         view.add_index(&BY_COLOUR);
         for (key, object) in [
             map("b/one", json!({"colour": "red", "size": "1"})),
@@ -201,7 +224,7 @@ mod tests {
             map("a/one", json!({"colour": "blue", "size": "2"})),
             map("c/one", json!({"size": "2"})),
         ] {
-            view.set(&key, Some(object));
+            view.set(&key, Some(object.into()));
         }
         view.add_index(&BY_KEY);
         Snapshot::new(Arc::new(view))
@@ -249,7 +272,7 @@ mod tests {
         let before = snapshot();
         let mut view = before.view().clone();
         let (key, object) = map("a/two", json!({"colour": "blue"}));
-        view.set(&key, Some(object));
+        view.set(&key, Some(object.into()));
         view.set(&"a/one".into(), None);
         let after = Snapshot::new(Arc::new(view));
         assert_eq!(keys(&after.list().by(&BY_COLOUR, "blue")), ["a/two"]);
@@ -262,7 +285,7 @@ mod tests {
         let mut view = snapshot().view().clone();
         let (key, mut object) = map("z/z", json!({}));
         Arc::make_mut(&mut object).data = None;
-        view.set(&key, Some(object));
+        view.set(&key, Some(object.into()));
         view.add_index(&PANICS);
         let after = Snapshot::new(Arc::new(view));
         assert_eq!(after.list().by(&PANICS, 1).count(), 4);

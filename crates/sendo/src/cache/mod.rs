@@ -5,10 +5,13 @@
 //! store, which readers see as a [`Snapshot`]; and the [`Subscription`]s, which
 //! deliver each change after the snapshot shows it.
 
+mod held;
 mod index;
 mod informer;
 mod listing;
+mod options;
 mod overlay;
+mod pack;
 mod reflector;
 mod selection;
 mod selector;
@@ -17,7 +20,7 @@ mod state;
 mod store;
 mod subscription;
 
-use std::any::{Any, TypeId, type_name};
+use std::any::{TypeId, type_name};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +38,7 @@ use crate::object::{Kind, Object, ObjectKey, Typed, Uid};
 pub use self::index::{Index, IndexValue};
 pub use self::informer::Informer;
 pub use self::listing::Listing;
+pub use self::options::{CacheOptions, KindOptions, PerKind};
 pub use self::selection::{Namespaces, Selection};
 pub use self::selector::{FieldSelector, InvalidSelector, Selector};
 pub use self::snapshot::Snapshot;
@@ -62,28 +66,24 @@ struct CacheShared {
 struct Running {
     informer: Arc<dyn AnyInformer>,
     tasks: Tasks,
+    holders: Holders,
 }
 
-/// Choices for all informers of a cache.
-#[derive(Clone, Debug)]
-pub struct CacheOptions {
-    /// The program's name, sent as user agent. `sendo` by default.
-    pub name: String,
-    /// How long a request may take; a watch, to begin. 30 s by default.
-    pub timeout: Duration,
-    /// Whether `metadata.managedFields` are kept in memory. They are not by
-    /// default: they often take more room than all the rest.
-    pub keep_managed_fields: bool,
+/// The state of a watch at a scrape.
+pub(crate) struct Figures {
+    pub(crate) state: WatchState,
+    /// How long ago the API server was last heard of.
+    pub(crate) lag: Option<Duration>,
+    /// How many bytes the objects take.
+    pub(crate) bytes: u64,
 }
 
-impl Default for CacheOptions {
-    fn default() -> Self {
-        CacheOptions {
-            name: "sendo".to_owned(),
-            timeout: Duration::from_secs(30),
-            keep_managed_fields: false,
-        }
-    }
+/// Who wants an informer to go on.
+enum Holders {
+    /// Somebody who never says that it is enough.
+    Somebody,
+    /// So many [`Lease`]s, and nobody else.
+    Leases(usize),
 }
 
 /// Informers in the order in which they are listed. The type is compared last:
@@ -117,7 +117,8 @@ impl Cache {
         let clock = world.clock().clone();
         Cache {
             shared: Arc::new(CacheShared {
-                transport: Transport::new(client, clock, &options.name, options.timeout),
+                transport: Transport::new(client, clock, &options.name, options.timeout)
+                    .with_metrics(options.metrics.clone()),
                 world,
                 options,
                 informers: Mutex::default(),
@@ -130,27 +131,81 @@ impl Cache {
     ///
     /// Must be called inside a tokio runtime.
     pub fn informer<K: Object>(&self, kind: Kind, selection: Selection) -> Informer<K> {
-        let id = InformerId::new::<K>(kind, selection);
+        let id = self.id::<K>(&kind, &selection);
         let mut informers = self.lock();
-        if let Some(running) = informers.get(&id) {
-            return downcast(&running.informer);
+        let running = self.running::<K>(&mut informers, id);
+        running.holders = Holders::Somebody;
+        downcast(&running.informer)
+    }
+
+    /// The informer of a kind for as long as it is wanted: it ends with its last
+    /// lease, if nobody else has asked for it.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn lease<K: Object>(&self, kind: Kind, selection: Selection) -> Lease<K> {
+        let id = self.id::<K>(&kind, &selection);
+        let mut informers = self.lock();
+        let running = self.running::<K>(&mut informers, id.clone());
+        if let Holders::Leases(leases) = &mut running.holders {
+            *leases += 1;
         }
-        let shared = Shared::new(id.kind.clone(), id.selection.clone(), &self.shared.options);
+        Lease {
+            informer: downcast(&running.informer),
+            cache: self.clone(),
+            id,
+        }
+    }
+
+    /// The running informer; one that nobody holds, if there was none.
+    fn running<'a, K: Object>(
+        &self,
+        informers: &'a mut BTreeMap<InformerId, Running>,
+        id: InformerId,
+    ) -> &'a mut Running {
+        informers
+            .entry(id)
+            .or_insert_with_key(|id| self.launch::<K>(id))
+    }
+
+    fn launch<K: Object>(&self, id: &InformerId) -> Running {
+        let options = self.shared.options.of::<K>(&id.kind);
+        let resync = options.resync;
+        let clock = self.shared.world.clock().clone();
+        let shared = Shared::new(id.kind.clone(), id.selection.clone(), options, clock);
         let shared = Arc::new(shared);
         let tasks = self.shared.world.tasks().child(&id.kind.to_string());
         for scope in id.selection.scopes() {
             self.start(&tasks, &shared, scope);
         }
-        let informer = shared.clone();
-        informers.insert(id, Running { informer, tasks });
-        Informer::new(shared)
+        if let Some(every) = resync {
+            self.resync(&tasks, &shared, every);
+        }
+        Running {
+            informer: shared,
+            tasks,
+            holders: Holders::Leases(0),
+        }
+    }
+
+    fn give_back(&self, id: &InformerId) {
+        let mut informers = self.lock();
+        let Some(running) = informers.get_mut(id) else {
+            return;
+        };
+        if let Holders::Leases(leases) = &mut running.holders {
+            *leases -= 1;
+            if *leases == 0 {
+                running.tasks.stopping().cancel();
+                informers.remove(id);
+            }
+        }
     }
 
     /// Ends the informer of a kind and selection for all who share it: its
     /// watch, its subscriptions, its place in [`Cache::states`]. What it showed
     /// last stays readable for those who hold it; who asks anew starts another.
     pub fn forget<K: Object>(&self, kind: &Kind, selection: &Selection) {
-        let id = InformerId::new::<K>(kind.clone(), selection.clone());
+        let id = self.id::<K>(kind, selection);
         if let Some(running) = self.lock().remove(&id) {
             running.tasks.stopping().cancel();
         }
@@ -158,7 +213,7 @@ impl Cache {
 
     /// The informer of a kind and selection, if anybody has asked for it.
     pub fn find<K: Object>(&self, kind: &Kind, selection: &Selection) -> Option<Informer<K>> {
-        let id = InformerId::new::<K>(kind.clone(), selection.clone());
+        let id = self.id::<K>(kind, selection);
         let informers = self.lock();
         informers
             .get(&id)
@@ -208,6 +263,28 @@ impl Cache {
             .collect()
     }
 
+    /// What metrics show of this cache, for as long as somebody holds it.
+    pub(crate) fn figures(&self) -> impl Fn() -> Option<Vec<Figures>> + Send + Sync + 'static {
+        let weak = Arc::downgrade(&self.shared);
+        move || {
+            let shared = weak.upgrade()?;
+            let now = shared.world.clock().wall();
+            let cache = Cache { shared };
+            let informers = cache.lock();
+            let informers: Vec<_> = informers.values().map(|r| r.informer.clone()).collect();
+            let figures = informers.iter().map(|informer| {
+                let state = informer.state();
+                let since = |heard| now.duration_since(heard).unsigned_abs();
+                Figures {
+                    lag: state.heard.map(since),
+                    bytes: informer.bytes(),
+                    state,
+                }
+            });
+            Some(figures.collect())
+        }
+    }
+
     /// Waits until every informer, those that start meanwhile included, has
     /// listed all that was there.
     ///
@@ -232,13 +309,8 @@ impl Cache {
         if informers.is_empty() {
             return;
         }
-        let mut object = object.clone();
-        if !self.shared.options.keep_managed_fields {
-            object.meta_mut().managed_fields = None;
-        }
-        let decoded: Box<dyn Any + Send + Sync> = Box::new(Arc::new(object));
         for informer in informers {
-            informer.wrote(answer, &*decoded);
+            informer.wrote(answer, object);
         }
     }
 
@@ -247,6 +319,16 @@ impl Cache {
         for informer in self.of_kind(kind) {
             informer.deleted(key, uid, since);
         }
+    }
+
+    /// Whether objects of a kind are changed before they are kept.
+    pub(crate) fn is_transformed<K: Object>(&self, kind: &Kind) -> bool {
+        self.shared.options.of::<K>(kind).transform.is_some()
+    }
+
+    fn id<K: Object>(&self, kind: &Kind, selection: &Selection) -> InformerId {
+        let options = self.shared.options.of::<K>(kind);
+        InformerId::new::<K>(kind.clone(), options.select(selection.clone()))
     }
 
     fn of_kind(&self, kind: &Kind) -> Vec<Arc<dyn AnyInformer>> {
@@ -272,6 +354,7 @@ impl Cache {
             transport: transport.clone(),
             clock: world.clock().clone(),
             random: world.random().child(&format!("{} {name}", informer.kind())),
+            streaming: self.shared.options.streaming,
         };
         let closing = Closing(informer.clone());
         let stopping = tasks.stopping().clone();
@@ -281,9 +364,53 @@ impl Cache {
         });
     }
 
+    /// Delivers everything again, time and again.
+    fn resync<K: Object>(&self, tasks: &Tasks, informer: &Arc<Shared<K>>, every: Duration) {
+        let world = &self.shared.world;
+        let name = format!("{} resync", informer.kind());
+        let (clock, random) = (world.clock().clone(), world.random().child(&name));
+        let (informer, stopping) = (informer.clone(), tasks.stopping().clone());
+        let beat = async move {
+            loop {
+                let spread = 0.9 + 0.2 * random.fraction();
+                clock.sleep(every.mul_f64(spread)).await;
+                informer.resync();
+            }
+        };
+        tasks.spawn("resync", async move {
+            stopping.run_until_cancelled(beat).await;
+        });
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<InformerId, Running>> {
         let informers = self.shared.informers.lock();
         informers.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A wish to have an informer; see [`Cache::lease`]. Dropping it ends the wish.
+pub struct Lease<K: Object> {
+    informer: Informer<K>,
+    cache: Cache,
+    id: InformerId,
+}
+
+impl<K: Object> Lease<K> {
+    /// The informer.
+    pub fn informer(&self) -> &Informer<K> {
+        &self.informer
+    }
+}
+
+impl<K: Object> Drop for Lease<K> {
+    fn drop(&mut self) {
+        self.cache.give_back(&self.id);
+    }
+}
+
+impl<K: Object> fmt::Debug for Lease<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lease").field(&self.informer).finish()
     }
 }
 

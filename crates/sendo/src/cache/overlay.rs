@@ -1,9 +1,9 @@
 //! What this program wrote and its watch has not shown yet.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use crate::object::{Object, ObjectExt, ObjectKey, Uid};
+use super::held::Held;
+use crate::object::{Object, ObjectKey, Uid};
 
 /// The writes that lie over what the watch has shown.
 ///
@@ -16,7 +16,7 @@ pub(super) struct Overlay<K> {
 
 pub(super) struct Pending<K> {
     /// What the watch has shown last.
-    pub(super) beneath: Option<Arc<K>>,
+    pub(super) beneath: Option<Held<K>>,
     pub(super) write: Write<K>,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Write<K> {
         version: u64,
         uid: Uid,
         /// Nothing, if the change took the object out of the selection.
-        shown: Option<Arc<K>>,
+        shown: Option<Held<K>>,
     },
     /// The object was deleted.
     Gone {
@@ -38,7 +38,7 @@ pub(super) enum Write<K> {
 
 impl<K: Object> Write<K> {
     /// What readers see in place of what the watch has shown.
-    pub(super) fn shown(&self) -> Option<Arc<K>> {
+    pub(super) fn shown(&self) -> Option<Held<K>> {
         match self {
             Write::Put { shown, .. } => shown.clone(),
             Write::Gone { .. } => None,
@@ -72,7 +72,7 @@ impl<K: Object> Write<K> {
 impl<K: Object> Pending<K> {
     /// Whether a watch that has come to `version` knows the write, or better.
     fn is_settled_at(&self, version: u64) -> bool {
-        let still_there = |uid: &Uid| self.beneath.as_ref().is_some_and(|o| o.uid() == *uid);
+        let still_there = |uid: &Uid| self.beneath.as_ref().is_some_and(|o| o.is(uid));
         version >= self.write.version()
             && match &self.write {
                 Write::Put { .. } => true,
@@ -110,7 +110,7 @@ impl<K: Object> Overlay<K> {
     pub(super) fn lay(
         &mut self,
         key: &ObjectKey,
-        beneath: Option<Arc<K>>,
+        beneath: Option<Held<K>>,
         write: Write<K>,
     ) -> bool {
         let before = self.pending.get(key);

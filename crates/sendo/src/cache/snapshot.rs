@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::held::{Codec, Held};
 use super::index::{Entries, Index, IndexValue, Sorted};
 use super::listing::Listing;
 use crate::object::{Kind, Object, ObjectKey};
@@ -33,7 +34,8 @@ impl<K: Object> Snapshot<K> {
 
     /// The object under `key`.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.view.objects.get(key).cloned()
+        let held = self.view.objects.get(key)?;
+        Some(self.view.codec.open(held))
     }
 
     /// All objects, to be narrowed down.
@@ -77,7 +79,8 @@ impl<K> fmt::Debug for Snapshot<K> {
 /// only the way to what changes.
 pub(super) struct View<K> {
     pub(super) kind: Arc<Kind>,
-    pub(super) objects: OrdMap<ObjectKey, Arc<K>>,
+    pub(super) codec: Arc<Codec<K>>,
+    pub(super) objects: OrdMap<ObjectKey, Held<K>>,
     indexes: Vec<Arc<dyn Entries<K>>>,
     pub(super) version: u64,
 }
@@ -86,6 +89,7 @@ impl<K> Clone for View<K> {
     fn clone(&self) -> Self {
         View {
             kind: self.kind.clone(),
+            codec: self.codec.clone(),
             objects: self.objects.clone(),
             indexes: self.indexes.clone(),
             version: self.version,
@@ -94,9 +98,10 @@ impl<K> Clone for View<K> {
 }
 
 impl<K: Object> View<K> {
-    pub(super) fn empty(kind: Arc<Kind>) -> Self {
+    pub(super) fn empty(kind: Arc<Kind>, codec: Arc<Codec<K>>) -> Self {
         View {
             kind,
+            codec,
             objects: OrdMap::new(),
             indexes: Vec::new(),
             version: 0,
@@ -104,13 +109,18 @@ impl<K: Object> View<K> {
     }
 
     /// Puts an object, or nothing, under a key, and keeps the indexes true.
-    pub(super) fn set(&mut self, key: &ObjectKey, object: Option<Arc<K>>) {
+    pub(super) fn set(&mut self, key: &ObjectKey, object: Option<Held<K>>) {
         let old = match &object {
             Some(object) => self.objects.insert(key.clone(), object.clone()),
             None => self.objects.remove(key),
         };
+        if self.indexes.is_empty() {
+            return;
+        }
+        let open = |held: &Held<K>| self.codec.open(held);
+        let (old, new) = (old.as_ref().map(open), object.as_ref().map(open));
         for slot in &mut self.indexes {
-            let (old, new) = (old.as_deref(), object.as_deref());
+            let (old, new) = (old.as_deref(), new.as_deref());
             if slot.differ(key, old, new) {
                 entries_mut(slot).change(key, old, new);
             }
@@ -124,7 +134,7 @@ impl<K: Object> View<K> {
         }
         let mut entries = Sorted::new(index);
         for (key, object) in &self.objects {
-            entries.change(key, None, Some(object));
+            entries.change(key, None, Some(&self.codec.open(object)));
         }
         self.indexes.push(Arc::new(entries));
     }
@@ -138,6 +148,27 @@ impl<K: Object> View<K> {
             let entries = entries.as_any().downcast_ref::<Sorted<K, V>>()?;
             entries.is(index).then_some(entries)
         })
+    }
+
+    /// How many bytes the objects take: packed, or estimated from the JSON of some.
+    pub(super) fn bytes(&self) -> u64 {
+        /// Enough for a good guess, and quick.
+        const SOME: usize = 16;
+        let (mut packed, mut whole, mut looked_at, mut json) = (0, 0_u64, 0_u64, 0);
+        let step = (self.objects.len() / SOME).max(1);
+        for (at, held) in self.objects.values().enumerate() {
+            match held {
+                Held::Packed(bytes) => packed += bytes.len() as u64,
+                Held::Whole(object) => {
+                    whole += 1;
+                    if at % step == 0 {
+                        looked_at += 1;
+                        json += serde_json::to_vec(&**object).map_or(0, |json| json.len() as u64);
+                    }
+                }
+            }
+        }
+        packed + json * whole / looked_at.max(1)
     }
 
     pub(super) fn index_names(&self) -> Vec<&'static str> {

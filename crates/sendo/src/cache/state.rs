@@ -29,6 +29,10 @@ pub struct WatchState {
     pub lists: u64,
     /// How many changes the watch has shown.
     pub changes: u64,
+    /// How often a watch was opened: once, and once more each time one ended.
+    pub watches: u64,
+    /// When the API server was last heard of: an object, a bookmark, a list.
+    pub heard: Option<Timestamp>,
 }
 
 impl WatchState {

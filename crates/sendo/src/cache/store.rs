@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::held::{Codec, Held, Notice};
 use super::overlay::{Overlay, Write};
 use super::selection::Selection;
 use super::snapshot::View;
-use crate::Event;
 use crate::object::{Kind, Object, ObjectExt, ObjectKey, Uid};
 
 /// What one watch covers: a namespace, or all there is.
 pub(super) type Scope = Option<String>;
 
 /// A change and the object it is about.
-pub(super) type Change<K> = (ObjectKey, Event<K>);
+pub(super) type Change<K> = (ObjectKey, Notice<K>);
 
 /// The state of an informer. Pure: no clock, no locks, no IO.
 ///
@@ -40,16 +40,16 @@ struct Progress {
 /// A complete list of a scope.
 pub(super) struct Listed<K> {
     pub(super) version: u64,
-    pub(super) objects: Vec<Arc<K>>,
+    pub(super) objects: Vec<(ObjectKey, Held<K>)>,
     /// Objects that are there but could not be decoded: the last known state stays.
     pub(super) unreadable: BTreeSet<ObjectKey>,
 }
 
 impl<K: Object> Store<K> {
-    pub(super) fn new(kind: Arc<Kind>, selection: Arc<Selection>) -> Self {
+    pub(super) fn new(kind: Arc<Kind>, selection: Arc<Selection>, codec: Arc<Codec<K>>) -> Self {
         let scopes = selection.scopes().into_iter();
         Store {
-            view: View::empty(kind),
+            view: View::empty(kind, codec),
             overlay: Overlay::new(),
             scopes: scopes.map(|scope| (scope, Progress::default())).collect(),
             selection,
@@ -65,7 +65,7 @@ impl<K: Object> Store<K> {
     }
 
     /// What the watch has shown last under a key.
-    pub(super) fn observed(&self, key: &ObjectKey) -> Option<&Arc<K>> {
+    pub(super) fn observed(&self, key: &ObjectKey) -> Option<&Held<K>> {
         match self.overlay.get(key) {
             Some(pending) => pending.beneath.as_ref(),
             None => self.view.objects.get(key),
@@ -73,7 +73,7 @@ impl<K: Object> Store<K> {
     }
 
     /// All that the watch has shown.
-    pub(super) fn all_observed(&self) -> BTreeMap<ObjectKey, Arc<K>> {
+    pub(super) fn all_observed(&self) -> BTreeMap<ObjectKey, Held<K>> {
         let mut all: BTreeMap<_, _> = self
             .view
             .objects
@@ -100,19 +100,18 @@ impl<K: Object> Store<K> {
             self.forget_writes(scope);
         }
         let mut changes = Vec::new();
-        for object in list.objects {
-            let key = ObjectKey::of(&*object);
+        for (key, object) in list.objects {
             before.remove(&key);
             self.put(key, object, initial, &mut changes);
         }
         for (key, object) in before {
             if !list.unreadable.contains(&key) {
                 self.set_observed(&key, None);
-                let event = Event::Deleted {
+                let notice = Notice::Deleted {
                     object,
                     final_state: false,
                 };
-                changes.push((key, event));
+                changes.push((key, notice));
             }
         }
         if let Some(progress) = self.scopes.get_mut(scope) {
@@ -126,7 +125,8 @@ impl<K: Object> Store<K> {
     pub(super) fn apply(&mut self, scope: &Scope, object: Arc<K>) -> Vec<Change<K>> {
         let mut changes = Vec::new();
         let (key, version) = (ObjectKey::of(&*object), object.version());
-        let is_older = |known: &Arc<K>| version != 0 && version < known.version();
+        let object = self.view.codec.hold(object);
+        let is_older = |known: &Held<K>| version != 0 && version < known.version();
         if !self.observed(&key).is_some_and(is_older) {
             self.put(key, object, false, &mut changes);
         }
@@ -146,12 +146,12 @@ impl<K: Object> Store<K> {
         self.set_observed(&key, None);
         self.progress(scope, version);
         let final_state = last.is_some();
-        let object = known.map(|known| last.unwrap_or(known))?;
-        let event = Event::Deleted {
+        let object = known.map(|known| last.map_or(known, Held::Whole))?;
+        let notice = Notice::Deleted {
             object,
             final_state,
         };
-        Some((key, event))
+        Some((key, notice))
     }
 
     /// Notes that the watch has shown everything up to `version`.
@@ -183,7 +183,7 @@ impl<K: Object> Store<K> {
         let write = Write::Put {
             version,
             uid: object.uid(),
-            shown: selected.then_some(object),
+            shown: selected.then_some(Held::Whole(object)),
         };
         self.lay(key, write);
     }
@@ -191,9 +191,9 @@ impl<K: Object> Store<K> {
     /// Hides the object with this uid, which this program has just deleted and
     /// which was there at `since`.
     pub(super) fn deleted(&mut self, key: ObjectKey, uid: Uid, since: u64) {
-        let observed = self.observed(&key).filter(|object| object.uid() == uid);
+        let observed = self.observed(&key).filter(|object| object.is(&uid));
         let versions = [
-            observed.map(|object| object.version()),
+            observed.map(Held::version),
             self.overlay.version_of(&key, &uid),
         ];
         let since = versions.into_iter().flatten().fold(since, u64::max);
@@ -248,7 +248,7 @@ impl<K: Object> Store<K> {
         }
     }
 
-    fn set_observed(&mut self, key: &ObjectKey, object: Option<Arc<K>>) {
+    fn set_observed(&mut self, key: &ObjectKey, object: Option<Held<K>>) {
         match self.overlay.get_mut(key) {
             None => self.view.set(key, object),
             Some(pending) => {
@@ -262,26 +262,34 @@ impl<K: Object> Store<K> {
         }
     }
 
-    fn put(&mut self, key: ObjectKey, object: Arc<K>, initial: bool, changes: &mut Vec<Change<K>>) {
-        let created = |object: &Arc<K>| Event::Created {
+    fn put(
+        &mut self,
+        key: ObjectKey,
+        object: Held<K>,
+        initial: bool,
+        changes: &mut Vec<Change<K>>,
+    ) {
+        // The first of a list may have been packed before there was a dictionary.
+        let object = self.view.codec.tighten(object);
+        let created = |object: &Held<K>| Notice::Created {
             object: object.clone(),
             initial,
         };
         match self.observed(&key).cloned() {
             None => changes.push((key.clone(), created(&object))),
-            Some(old) if old.meta().uid != object.meta().uid => {
+            Some(old) if !old.is_same_object(&object) => {
                 // Its deletion went by in a gap.
-                let deleted = Event::Deleted {
+                let deleted = Notice::Deleted {
                     object: old,
                     final_state: false,
                 };
                 changes.push((key.clone(), deleted));
                 changes.push((key.clone(), created(&object)));
             }
-            Some(old) if old.meta().resource_version == object.meta().resource_version => return,
+            Some(old) if old.is_same_state(&object) => return,
             Some(old) => {
                 let new = object.clone();
-                changes.push((key.clone(), Event::Updated { old, new }));
+                changes.push((key.clone(), Notice::Updated { old, new }));
             }
         }
         self.set_observed(&key, Some(object));

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use sendo_world::{Clock, Moment};
 use tokio::sync::Notify;
 
+use super::held::{Codec, Held, Notice};
 use crate::Event;
 use crate::object::{Object, ObjectKey};
 
@@ -33,6 +36,7 @@ pub enum Delivery<K> {
 /// - an object and another of the same name after it are never merged.
 pub struct Subscription<K> {
     mailbox: Arc<Mailbox<K>>,
+    waited: Duration,
 }
 
 impl<K: Object> Subscription<K> {
@@ -43,8 +47,12 @@ impl<K: Object> Subscription<K> {
         loop {
             {
                 let mut unread = self.mailbox.lock();
-                if let Some(delivery) = unread.pop() {
-                    return Some(delivery);
+                if let Some(unopened) = unread.pop() {
+                    drop(unread);
+                    if let Unopened::Notice(_, arrived) = &unopened {
+                        self.waited = self.mailbox.clock.now() - *arrived;
+                    }
+                    return Some(unopened.open(&self.mailbox.codec));
                 }
                 if unread.closed {
                     return None;
@@ -52,6 +60,11 @@ impl<K: Object> Subscription<K> {
             }
             self.mailbox.arrived.notified().await;
         }
+    }
+
+    /// How long the change that was delivered last had waited to be read.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 }
 
@@ -63,6 +76,8 @@ impl<K> fmt::Debug for Subscription<K> {
 
 /// Where an informer leaves what a subscriber has not read.
 struct Mailbox<K> {
+    codec: Arc<Codec<K>>,
+    clock: Clock,
     unread: Mutex<Unread<K>>,
     arrived: Notify,
 }
@@ -75,13 +90,15 @@ impl<K> Mailbox<K> {
 
 /// The subscribers of an informer.
 pub(super) struct Subscribers<K> {
+    clock: Clock,
     mailboxes: Vec<Weak<Mailbox<K>>>,
     closed: bool,
 }
 
 impl<K: Object> Subscribers<K> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(clock: Clock) -> Self {
         Subscribers {
+            clock,
             mailboxes: Vec::new(),
             closed: false,
         }
@@ -90,29 +107,37 @@ impl<K: Object> Subscribers<K> {
     /// A subscriber who is given what is there, and is told if that is all.
     pub(super) fn add(
         &mut self,
-        present: BTreeMap<ObjectKey, Arc<K>>,
+        codec: Arc<Codec<K>>,
+        present: BTreeMap<ObjectKey, Held<K>>,
         synced: bool,
     ) -> Subscription<K> {
         let mut unread = Unread::new(self.closed);
+        let now = self.clock.now();
         for (key, object) in present {
             let initial = true;
-            unread.push(key, Event::Created { object, initial });
+            unread.push(key, Notice::Created { object, initial }, now);
         }
         if synced {
             unread.push_synced();
         }
         let mailbox = Arc::new(Mailbox {
+            codec,
+            clock: self.clock.clone(),
             unread: Mutex::new(unread),
             arrived: Notify::new(),
         });
         self.mailboxes.push(Arc::downgrade(&mailbox));
-        Subscription { mailbox }
+        Subscription {
+            mailbox,
+            waited: Duration::ZERO,
+        }
     }
 
-    pub(super) fn send(&mut self, changes: &[(ObjectKey, Event<K>)]) {
+    pub(super) fn send(&mut self, changes: &[(ObjectKey, Notice<K>)]) {
+        let now = self.clock.now();
         self.each(|unread| {
-            for (key, event) in changes {
-                unread.push(key.clone(), event.clone());
+            for (key, notice) in changes {
+                unread.push(key.clone(), notice.clone(), now);
             }
         });
     }
@@ -153,9 +178,26 @@ enum Turn {
 
 /// The events of one key: those of one object merged into one.
 struct Pending<K> {
-    first: Event<K>,
+    first: Notice<K>,
+    /// When the first of what is merged came.
+    arrived: Moment,
     /// Of objects of the same name that came after. Hardly ever any.
-    rest: VecDeque<Event<K>>,
+    rest: VecDeque<Notice<K>>,
+}
+
+/// A delivery that nobody has looked at.
+enum Unopened<K> {
+    Notice(Notice<K>, Moment),
+    Synced,
+}
+
+impl<K: Object> Unopened<K> {
+    fn open(&self, codec: &Codec<K>) -> Delivery<K> {
+        match self {
+            Unopened::Notice(notice, _) => Delivery::Event(notice.open(codec)),
+            Unopened::Synced => Delivery::Synced,
+        }
+    }
 }
 
 impl<K: Object> Unread<K> {
@@ -171,49 +213,64 @@ impl<K: Object> Unread<K> {
         self.turns.push_back(Turn::Synced);
     }
 
-    fn push(&mut self, key: ObjectKey, event: Event<K>) {
+    fn push(&mut self, key: ObjectKey, notice: Notice<K>, arrived: Moment) {
         let Some(pending) = self.events.get_mut(&key) else {
             self.turns.push_back(Turn::Object(key.clone()));
             let rest = VecDeque::new();
-            self.events.insert(key, Pending { first: event, rest });
+            let first = notice;
+            let pending = Pending {
+                first,
+                arrived,
+                rest,
+            };
+            self.events.insert(key, pending);
             return;
         };
         let last = pending.rest.back_mut().unwrap_or(&mut pending.first);
-        match merge(last, &event) {
+        match merge(last, &notice) {
             Some(merged) => *last = merged,
-            None => pending.rest.push_back(event),
+            None => pending.rest.push_back(notice),
         }
     }
 
-    fn pop(&mut self) -> Option<Delivery<K>> {
+    fn pop(&mut self) -> Option<Unopened<K>> {
         let key = match self.turns.pop_front()? {
-            Turn::Synced => return Some(Delivery::Synced),
+            Turn::Synced => return Some(Unopened::Synced),
             Turn::Object(key) => key,
         };
-        let Pending { first, mut rest } = self.events.remove(&key)?;
+        let Pending {
+            first,
+            arrived,
+            mut rest,
+        } = self.events.remove(&key)?;
         if let Some(next) = rest.pop_front() {
             self.turns.push_front(Turn::Object(key.clone()));
-            self.events.insert(key, Pending { first: next, rest });
+            let pending = Pending {
+                first: next,
+                arrived,
+                rest,
+            };
+            self.events.insert(key, pending);
         }
-        Some(Delivery::Event(first))
+        Some(Unopened::Notice(first, arrived))
     }
 }
 
 /// Two changes in a row of the same object as one.
-fn merge<K: Object>(earlier: &Event<K>, later: &Event<K>) -> Option<Event<K>> {
-    if earlier.object().meta().uid != later.object().meta().uid {
+fn merge<K: Object>(earlier: &Notice<K>, later: &Notice<K>) -> Option<Notice<K>> {
+    if !earlier.object().is_same_object(later.object()) {
         return None;
     }
     match (earlier, later) {
         // Deleted and created again under the same uid does happen: an object
         // that leaves a selection and comes back to it.
-        (Event::Deleted { .. }, _) => None,
-        (_, Event::Deleted { .. }) => Some(later.clone()),
-        (Event::Created { initial, .. }, _) => Some(Event::Created {
+        (Notice::Deleted { .. }, _) => None,
+        (_, Notice::Deleted { .. }) => Some(later.clone()),
+        (Notice::Created { initial, .. }, _) => Some(Notice::Created {
             object: later.object().clone(),
             initial: *initial,
         }),
-        (Event::Updated { old, .. }, _) => Some(Event::Updated {
+        (Notice::Updated { old, .. }, _) => Some(Notice::Updated {
             old: old.clone(),
             new: later.object().clone(),
         }),

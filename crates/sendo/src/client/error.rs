@@ -1,6 +1,10 @@
 //! Why a request to the API server did not succeed.
 
+use std::time::Duration;
+
 use kube::core::Status;
+
+use super::owner::OwnerError;
 
 /// Why a request did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +33,9 @@ pub enum Error {
     /// The request was not sent, because it could not have been right.
     #[error("{0}")]
     Refused(String),
+    /// The request was not sent, because the object cannot have that owner.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
 }
 
 impl Error {
@@ -75,6 +82,27 @@ impl Error {
     /// The object has changed since it was read.
     pub fn is_conflict(&self) -> bool {
         self.answer() == (409, "Conflict")
+    }
+
+    /// How long the API server asks to wait before the request is sent again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let Error::Api(status) = self else {
+            return None;
+        };
+        let seconds = status.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// What was written to is no more: it is gone, or another object has its name.
+    ///
+    /// Only for writes that name the object's uid and no version.
+    pub(super) fn means_gone(&self) -> bool {
+        let Error::Api(status) = self else {
+            return false;
+        };
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        let other_uid = causes.any(|cause| cause.field == "metadata.uid");
+        self.is_not_found() || self.is_conflict() || (status.code == 422 && other_uid)
     }
 
     /// The namespace is going away, so nothing can be created in it.

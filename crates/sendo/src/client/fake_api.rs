@@ -113,6 +113,14 @@ impl Call {
         self.answer(code, status);
     }
 
+    /// Answers with a Status that asks to wait.
+    pub(crate) fn fail_for(self, code: u16, reason: &str, message: &str, seconds: u32) {
+        let details = json!({"name": "x", "retryAfterSeconds": seconds});
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                            "reason": reason, "message": message, "details": details});
+        self.answer(code, status);
+    }
+
     /// Answers with a whole list.
     pub(crate) fn list(self, version: u64, items: &[Value]) {
         self.page(version, "", items);

@@ -1,6 +1,7 @@
 //! The objects of one kind on the API server.
 
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,12 +16,13 @@ use serde_json::{Value, json};
 use super::Client;
 use super::delete::{Delete, is_gone};
 use super::error::Error;
+use super::owner::{check_controller, set_controller};
 use super::patch::{Patch, to_json};
 use super::request::{Request, Transport};
 use super::subresource::Subresource;
 use super::target::Target;
 use crate::cache::Selection;
-use crate::object::{Kind, Object, ObjectExt, ObjectKey, Uid};
+use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 
 /// The writes and live reads of one kind, for kinds known only at run time.
 /// Where the type knows its kind, [`Client`] has the same methods.
@@ -105,6 +107,18 @@ impl<K: Object> KindClient<K> {
         self.send_patch(self.object_path(&key)?, patch).await
     }
 
+    /// Server-side apply of an object that `owner` controls, and that goes away with it.
+    ///
+    /// Fails with [`Error::Owner`] if the owner cannot own it, or if the object
+    /// that this program knows under the name is controlled by another.
+    pub async fn apply_owned<O: Typed>(&self, owner: &O, mut object: K) -> Result<K, Error> {
+        set_controller(owner, &mut object)?;
+        if let Some(known) = self.cached(&ObjectKey::of(&object)) {
+            check_controller(owner, &*known)?;
+        }
+        self.apply(&object).await
+    }
+
     /// Deletes an object: that very one if given the object, whatever bears the
     /// name if given a key. One that is not there is no error.
     pub fn delete(&self, target: &impl Target<K>) -> Delete<K> {
@@ -183,10 +197,26 @@ impl<K: Object> KindClient<K> {
         Ok(Subresource::new(self.client.clone(), path))
     }
 
+    /// The newest state of this very object that is known without asking: what
+    /// this program has written since `object` was read is in the cache.
+    pub(super) fn newest_of<'a>(&self, object: &'a K) -> Cow<'a, K> {
+        let cached = self.cached(&ObjectKey::of(object));
+        let newer =
+            |cached: &Arc<K>| cached.uid() == object.uid() && cached.version() > object.version();
+        match cached.filter(newer) {
+            Some(cached) => Cow::Owned(Arc::unwrap_or_clone(cached)),
+            None => Cow::Borrowed(object),
+        }
+    }
+
     /// The newest state known: the cache's, which has this program's own writes,
     /// or else what the API server has.
+    ///
+    /// An object that a transform has cut down in the cache is never written
+    /// back from there: it would lose what was cut.
     pub(super) async fn newest(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Error> {
-        if let Some(cached) = self.cached(key) {
+        let whole = !self.client.cache().is_transformed::<K>(&self.kind);
+        if let Some(cached) = self.cached(key).filter(|_| whole) {
             return Ok(Some(cached));
         }
         Ok(self.live_get(key).await?.map(Arc::new))

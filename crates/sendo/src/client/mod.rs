@@ -5,12 +5,16 @@ mod delete;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake_api;
+mod finalizer;
+mod intercept;
 mod kind;
 mod live;
 mod modify;
 mod owner;
 mod patch;
+mod rate;
 pub(crate) mod request;
+pub(crate) mod retry;
 mod status;
 mod subresource;
 mod target;
@@ -23,21 +27,26 @@ use http::Method;
 use sendo_world::World;
 
 use self::request::{Request, Transport};
+use self::retry::Retries;
 use crate::cache::{Cache, Selection};
+use crate::metrics::ClientMetrics;
 use crate::object::{Kind, Object, Typed};
 
 pub use delete::{Delete, Deletion, Propagation};
 pub use error::Error;
 pub(crate) use error::without_values;
+pub use finalizer::Finalizer;
+pub use intercept::{Call, Interceptor};
 pub use kind::KindClient;
 pub use live::Live;
 pub use modify::Outcome;
 pub use owner::{OwnerError, set_controller, set_owner};
 pub use patch::Patch;
+pub use rate::{Rate, RateLimit};
 pub use request::Gate;
 pub use status::{BuiltIn, Derived, WithStatus};
 pub use subresource::Subresource;
-pub use target::Target;
+pub use target::{Given, Target};
 
 /// The API server as a program writes to it. Cheap to clone.
 ///
@@ -56,6 +65,7 @@ struct Shared {
     world: World,
     field_manager: String,
     dry_run: bool,
+    strict: bool,
 }
 
 /// Choices for a client.
@@ -64,8 +74,16 @@ pub struct ClientOptions {
     /// The program's name: its user agent, and the manager of the fields it
     /// writes. `sendo` by default.
     pub name: String,
-    /// How long a request may take. 30 s by default.
+    /// How long a request may take, retries included. 30 s by default.
+    ///
+    /// A read that gets no answer is sent again up to three times, and so is any
+    /// request that the server asks to repeat later; a write without an answer is not.
     pub timeout: Duration,
+    /// How many requests may be sent; shared by all clients that are given the
+    /// same one. No limit by default.
+    pub rate: Option<Arc<RateLimit>>,
+    /// Where requests are counted. Nowhere by default.
+    pub metrics: Option<ClientMetrics>,
 }
 
 impl Default for ClientOptions {
@@ -73,6 +91,8 @@ impl Default for ClientOptions {
         ClientOptions {
             name: "sendo".to_owned(),
             timeout: Duration::from_secs(30),
+            rate: None,
+            metrics: None,
         }
     }
 }
@@ -81,13 +101,19 @@ impl Client {
     /// A client whose writes are seen by the readers of `cache`.
     pub fn new(client: kube::Client, cache: Cache, world: World, options: ClientOptions) -> Self {
         let clock = world.clock().clone();
+        let retries = Retries::new(world.random().child("retries"));
+        let transport = Transport::new(client, clock, &options.name, options.timeout)
+            .with_retries(retries)
+            .with_rate(options.rate)
+            .with_metrics(options.metrics);
         Client {
             shared: Arc::new(Shared {
-                transport: Transport::new(client, clock, &options.name, options.timeout),
+                transport,
                 cache,
                 world,
                 field_manager: options.name,
                 dry_run: false,
+                strict: false,
             }),
         }
     }
@@ -106,6 +132,20 @@ impl Client {
     /// This client, whose writes are checked by the API server and not done.
     pub fn dry_run(&self) -> Self {
         self.with(|shared| shared.dry_run = true)
+    }
+
+    /// This client, whose writes fail if they have a field that the kind does
+    /// not know, or one twice, rather than drop it.
+    pub fn strict(&self) -> Self {
+        self.with(|shared| shared.strict = true)
+    }
+
+    /// This client, with `interceptor` seeing every request, after those it was
+    /// given before.
+    pub fn with_interceptor(&self, interceptor: Arc<dyn Interceptor>) -> Self {
+        self.with(|shared| {
+            shared.transport = shared.transport.clone().with_interceptor(interceptor);
+        })
     }
 
     fn with(&self, change: impl FnOnce(&mut Shared)) -> Self {
@@ -160,16 +200,40 @@ impl Client {
     /// Changes the status of an object, if `change` changes it; see [`KindClient::status`].
     pub async fn status<K: Typed + WithStatus<M>, M>(
         &self,
-        object: &K,
+        object: &impl Given<K>,
         change: impl FnOnce(&mut K::Status),
     ) -> Result<bool, Error> {
-        self.typed().status(object, change).await
+        self.typed().status(object.object(), change).await
     }
 
     /// Server-side apply: creates the object or makes it as said here, taking
     /// over fields that belong to others.
     pub async fn apply<K: Typed>(&self, object: &K) -> Result<K, Error> {
         self.typed().apply(object).await
+    }
+
+    /// Server-side apply of an object that `owner` controls; see [`KindClient::apply_owned`].
+    pub async fn apply_owned<O: Typed, K: Typed>(
+        &self,
+        owner: &impl Given<O>,
+        object: K,
+    ) -> Result<K, Error> {
+        self.typed().apply_owned(owner.object(), object).await
+    }
+
+    /// Sees to a finalizer; see [`KindClient::finalizer`].
+    pub async fn finalizer<K: Typed, E, F>(
+        &self,
+        object: &impl Given<K>,
+        name: &str,
+        clean_up: impl FnOnce() -> F,
+    ) -> Result<Finalizer, E>
+    where
+        E: From<Error>,
+        F: Future<Output = Result<(), E>>,
+    {
+        let object = object.object();
+        self.typed().finalizer(object, name, clean_up).await
     }
 
     /// Deletes an object; see [`KindClient::delete`].
@@ -198,6 +262,31 @@ impl Client {
         change: impl FnMut(&mut K),
     ) -> Result<Outcome<K>, Error> {
         self.typed().create_or_update(template, change).await
+    }
+
+    /// Makes an object as `change` makes it, by a patch; see [`KindClient::create_or_patch`].
+    pub async fn create_or_patch<K: Typed>(
+        &self,
+        template: K,
+        change: impl FnMut(&mut K),
+    ) -> Result<Outcome<K>, Error> {
+        self.typed().create_or_patch(template, change).await
+    }
+
+    /// Does `attempt` again, up to five times in all, as long as somebody else
+    /// was faster: it reads what it writes anew each time. For a change of one
+    /// object, [`Client::modify`] is shorter.
+    pub async fn retry_on_conflict<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut tried = 1;
+        loop {
+            match attempt().await {
+                Ok(value) => return Ok(value),
+                Err(error) => modify::wait_after(self.world(), error, &mut tried).await?,
+            }
+        }
     }
 
     /// A subresource of an object, such as `scale`, `eviction` or `binding`.
@@ -240,6 +329,11 @@ impl Client {
         let takes_manager = method != Method::DELETE;
         Request::new(method, path)
             .query_if(takes_manager, "fieldManager", self.field_manager())
+            .query_if(
+                takes_manager && self.shared.strict,
+                "fieldValidation",
+                "Strict",
+            )
             .query_if(self.is_dry_run(), "dryRun", "All")
     }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use kube::core::Status;
 use kube::core::response::StatusDetails;
+use sendo_world::World;
 
 use super::error::Error;
 use super::kind::KindClient;
-use super::patch::to_json;
+use super::patch::{Patch, merge_patch, to_json};
 use super::target::Target;
 use crate::object::{Object, ObjectExt, ObjectKey};
 
@@ -63,7 +64,7 @@ impl<K: Object> KindClient<K> {
             let known = read(attempt).await?;
             match self.write_change(&known, &mut change).await {
                 Ok(outcome) => return Ok(outcome.into_object()),
-                Err(error) => self.wait_after(error, &mut attempt).await?,
+                Err(error) => wait_after(self.client().world(), error, &mut attempt).await?,
             }
         }
     }
@@ -89,7 +90,57 @@ impl<K: Object> KindClient<K> {
             };
             match written {
                 Ok(outcome) => return Ok(outcome),
-                Err(error) => self.wait_after(error, &mut attempt).await?,
+                Err(error) => wait_after(self.client().world(), error, &mut attempt).await?,
+            }
+        }
+    }
+
+    /// As [`KindClient::create_or_update`], but sends only what `change` changes,
+    /// as a merge patch. What others change meanwhile stays, so there are no
+    /// conflicts; lists are replaced whole. Status is left alone: it has
+    /// [`KindClient::status`].
+    pub async fn create_or_patch(
+        &self,
+        template: K,
+        mut change: impl FnMut(&mut K),
+    ) -> Result<Outcome<K>, Error> {
+        let key = ObjectKey::of(&template);
+        let mut attempt = 1;
+        loop {
+            let written = match self.read(&key, attempt).await? {
+                Some(known) => self.patch_change(&known, &mut change).await,
+                None => {
+                    let mut object = template.clone();
+                    change(&mut object);
+                    self.create(&object).await.map(Outcome::Created)
+                }
+            };
+            match written {
+                Ok(outcome) => return Ok(outcome),
+                Err(error) => wait_after(self.client().world(), error, &mut attempt).await?,
+            }
+        }
+    }
+
+    async fn patch_change(
+        &self,
+        known: &Arc<K>,
+        change: &mut impl FnMut(&mut K),
+    ) -> Result<Outcome<K>, Error> {
+        let mut changed = (**known).clone();
+        change(&mut changed);
+        let whole = |object: &K| {
+            let mut json = to_json(object)?;
+            if let Some(members) = json.as_object_mut() {
+                members.remove("status");
+            }
+            Ok::<_, Error>(json)
+        };
+        match merge_patch(&whole(known)?, &whole(&changed)?) {
+            None => Ok(Outcome::Unchanged(changed)),
+            Some(difference) => {
+                let written = self.patch(known, Patch::Merge(difference)).await?;
+                Ok(Outcome::Updated(written))
             }
         }
     }
@@ -115,20 +166,6 @@ impl<K: Object> KindClient<K> {
         Ok(Outcome::Updated(self.update(&changed).await?))
     }
 
-    /// Waits before the next attempt, or gives the error back if there is none.
-    async fn wait_after(&self, error: Error, attempt: &mut u32) -> Result<(), Error> {
-        let was_overtaken = error.is_conflict() || error.is_already_exists();
-        if !was_overtaken || *attempt == ATTEMPTS {
-            return Err(error);
-        }
-        let world = self.client().world();
-        let wait = FIRST_WAIT * (1 << (*attempt - 1));
-        let chance = 1.0 + world.random().fraction();
-        world.clock().sleep(wait.mul_f64(chance)).await;
-        *attempt += 1;
-        Ok(())
-    }
-
     fn not_found(&self, key: &ObjectKey) -> Error {
         let kind = self.kind();
         let resource = match kind.group.as_str() {
@@ -147,4 +184,21 @@ impl<K: Object> KindClient<K> {
         });
         Error::Api(Box::new(status))
     }
+}
+
+/// Waits before the next attempt, or gives the error back if there is none.
+pub(super) async fn wait_after(
+    world: &World,
+    error: Error,
+    attempt: &mut u32,
+) -> Result<(), Error> {
+    let was_overtaken = error.is_conflict() || error.is_already_exists();
+    if !was_overtaken || *attempt == ATTEMPTS {
+        return Err(error);
+    }
+    let wait = FIRST_WAIT * (1 << (*attempt - 1));
+    let chance = 1.0 + world.random().fraction();
+    world.clock().sleep(wait.mul_f64(chance)).await;
+    *attempt += 1;
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::object::{Object, ObjectExt, ObjectKey, Typed};
+use crate::object::{Object, ObjectExt, ObjectKey, Typed, Uid};
 
 /// Why an object cannot have an owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,16 +37,25 @@ pub fn set_controller<O: Typed, K: Object>(owner: &O, object: &mut K) -> Result<
     let mut reference = reference(owner, object)?;
     reference.controller = Some(true);
     reference.block_owner_deletion = Some(true);
-    let mut owners = object.meta().owner_references.iter().flatten();
-    let controller = owners.find(|known| known.controller == Some(true));
-    if let Some(other) = controller.filter(|known| known.uid != reference.uid) {
-        return Err(OwnerError::ControlledBy {
-            object: ObjectKey::of(object),
-            controller: format!("{} {}", other.kind, other.name),
-        });
-    }
+    check_controller(owner, object)?;
     put(object, reference);
     Ok(())
+}
+
+/// Fails if `object` is controlled by another than `owner`.
+pub(super) fn check_controller<O: Typed, K: Object>(
+    owner: &O,
+    object: &K,
+) -> Result<(), OwnerError> {
+    let mut owners = object.meta().owner_references.iter().flatten();
+    let controller = owners.find(|known| known.controller == Some(true));
+    match controller.filter(|known| Uid::from(known.uid.as_str()) != owner.uid()) {
+        None => Ok(()),
+        Some(other) => Err(OwnerError::ControlledBy {
+            object: ObjectKey::of(object),
+            controller: format!("{} {}", other.kind, other.name),
+        }),
+    }
 }
 
 /// Makes `owner` one of those that `object` goes away with when all are gone.

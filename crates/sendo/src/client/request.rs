@@ -6,15 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, USER_AGENT};
-use http::{Method, Response};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::Status;
-use sendo_world::Clock;
+use kube::core::response::StatusDetails;
+use sendo_world::{Clock, Moment};
 
 use super::error::{Error, without_values};
+use super::intercept::{Call, Interceptor};
+use super::rate::RateLimit;
+use super::retry::Retries;
 use crate::cache::Selection;
+use crate::metrics::ClientMetrics;
 
 const JSON: &str = "application/json";
 
@@ -94,8 +99,17 @@ impl Request {
         self
     }
 
-    fn is_write(&self) -> bool {
+    pub(super) fn is_write(&self) -> bool {
         self.method != Method::GET
+    }
+
+    fn as_call(&self) -> Call<'_> {
+        Call {
+            method: &self.method,
+            path: &self.path,
+            query: self.query.trim_start_matches('?'),
+            body: &self.body,
+        }
     }
 
     pub(crate) fn codec_error(&self, cause: &serde_json::Error) -> Error {
@@ -130,9 +144,36 @@ pub trait Gate: Send + Sync {
     /// How long from now writes are allowed, `None` if they are not. A write
     /// that would take longer is cut off.
     fn open_for(&self) -> Option<Duration>;
+
+    /// Is told of a write that got no answer, or whose sender did not wait for
+    /// it: it may still take effect, for as long as `within`.
+    fn left_unanswered(&self, within: Duration) {
+        let _ = within;
+    }
 }
 
-/// The way to the API server: headers, time-outs, errors.
+/// A write on its way. Dropped before it is answered, the gate is told.
+struct OnItsWay<'a> {
+    gate: Option<&'a Arc<dyn Gate>>,
+    clock: &'a Clock,
+    deadline: Moment,
+}
+
+impl OnItsWay<'_> {
+    fn answered(mut self) {
+        self.gate = None;
+    }
+}
+
+impl Drop for OnItsWay<'_> {
+    fn drop(&mut self) {
+        if let Some(gate) = self.gate {
+            gate.left_unanswered(self.deadline - self.clock.now());
+        }
+    }
+}
+
+/// The way to the API server: headers, time-outs, retries, errors.
 #[derive(Clone)]
 pub(crate) struct Transport {
     client: kube::Client,
@@ -140,9 +181,15 @@ pub(crate) struct Transport {
     user_agent: HeaderValue,
     timeout: Duration,
     gate: Option<Arc<dyn Gate>>,
+    retries: Option<Retries>,
+    rate: Option<Arc<RateLimit>>,
+    metrics: Option<ClientMetrics>,
+    interceptors: Vec<Arc<dyn Interceptor>>,
 }
 
 impl Transport {
+    /// One that sends each request once, as soon as it is asked to.
+    ///
     /// Names that cannot stand in a header are left out of it.
     pub(crate) fn new(client: kube::Client, clock: Clock, name: &str, timeout: Duration) -> Self {
         Transport {
@@ -152,6 +199,10 @@ impl Transport {
                 .unwrap_or_else(|_| HeaderValue::from_static("sendo")),
             timeout,
             gate: None,
+            retries: None,
+            rate: None,
+            metrics: None,
+            interceptors: Vec::new(),
         }
     }
 
@@ -160,20 +211,87 @@ impl Transport {
         self
     }
 
-    /// The whole answer.
+    pub(crate) fn with_retries(mut self, retries: Retries) -> Self {
+        self.retries = Some(retries);
+        self
+    }
+
+    pub(crate) fn with_rate(mut self, rate: Option<Arc<RateLimit>>) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    pub(crate) fn with_metrics(mut self, metrics: Option<ClientMetrics>) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    pub(crate) fn with_interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
+        self.interceptors.push(interceptor);
+        self
+    }
+
+    /// The whole answer. The time-out covers all attempts, and the wait for a turn.
     pub(crate) async fn send(&self, request: &Request) -> Result<Bytes, Error> {
-        let limit = self.limit_of(request)?;
-        self.within(limit, request, async {
-            let body = self.answer(request).await?.into_body();
-            collect(request, body).await
-        })
-        .await
+        for interceptor in &self.interceptors {
+            interceptor.before(&request.as_call())?;
+        }
+        let outcome = match self.limit_of(request) {
+            Ok(limit) => self.send_within(request, limit).await,
+            Err(refused) => Err(refused),
+        };
+        for interceptor in &self.interceptors {
+            interceptor.after(&request.as_call(), outcome.as_ref().map(|answer| &**answer));
+        }
+        outcome
+    }
+
+    async fn send_within(&self, request: &Request, limit: Duration) -> Result<Bytes, Error> {
+        let on_its_way = OnItsWay {
+            gate: self.gate.as_ref().filter(|_| request.is_write()),
+            clock: &self.clock,
+            deadline: self.clock.now() + limit,
+        };
+        let attempts = self.attempts(request, limit);
+        let outcome = self.within(limit, request, attempts).await;
+        if !matches!(outcome, Err(Error::Transport { .. })) {
+            on_its_way.answered();
+        }
+        outcome
     }
 
     /// An answer that goes on: the time-out covers its beginning only.
     pub(crate) async fn open(&self, request: &Request) -> Result<Body, Error> {
         let answer = self.within(self.timeout, request, self.answer(request));
         Ok(answer.await?.into_body())
+    }
+
+    async fn attempts(&self, request: &Request, limit: Duration) -> Result<Bytes, Error> {
+        let end = self.clock.now() + limit;
+        let mut failed = 0;
+        loop {
+            if let Some(rate) = &self.rate {
+                rate.turn(&self.clock).await;
+            }
+            let error = match self.attempt(request).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            failed += 1;
+            let retries = self.retries.as_ref();
+            let wait = retries.and_then(|retries| retries.wait(request, &error, failed));
+            // What would come too late is not waited for: the error says more than a time-out.
+            let Some(wait) = wait.filter(|wait| self.clock.now() + *wait < end) else {
+                return Err(error);
+            };
+            tracing::debug!(%request, %error, ?wait, "trying again");
+            self.clock.sleep(wait).await;
+        }
+    }
+
+    async fn attempt(&self, request: &Request) -> Result<Bytes, Error> {
+        let body = self.answer(request).await?.into_body();
+        collect(request, body).await
     }
 
     fn limit_of(&self, request: &Request) -> Result<Duration, Error> {
@@ -206,15 +324,41 @@ impl Transport {
     async fn answer(&self, request: &Request) -> Result<Response<Body>, Error> {
         let message = request.to_http(&self.user_agent);
         let message = message.map_err(|cause| no_answer(request, cause))?;
+        let started = self.clock.now();
         let sent = self.client.send(message).await;
+        if let Some(metrics) = &self.metrics {
+            let code = sent.as_ref().ok().map(|answer| answer.status().as_u16());
+            metrics.sent(request.method.as_str(), code, self.clock.now() - started);
+        }
         let answer = sent.map_err(|cause| no_answer(request, cause))?;
         if answer.status().is_success() {
             return Ok(answer);
         }
-        let code = answer.status().as_u16();
+        let (code, wait) = (answer.status().as_u16(), retry_after(answer.headers()));
         let body = collect(request, answer.into_body()).await?;
-        Err(Error::Api(Box::new(read_status(code, &body))))
+        let mut status = read_status(code, &body);
+        if let Some(seconds) = wait {
+            let details = status.details.get_or_insert_with(no_details);
+            details.retry_after_seconds = seconds;
+        }
+        Err(Error::Api(Box::new(status)))
     }
+}
+
+fn no_details() -> StatusDetails {
+    StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    }
+}
+
+/// The seconds of a `Retry-After`; the date that it may be instead no API server sends.
+fn retry_after(headers: &HeaderMap) -> Option<u32> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }
 
 async fn collect(request: &Request, body: Body) -> Result<Bytes, Error> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::error::Error;
 use super::kind::KindClient;
 use super::patch::{Patch, merge_patch, to_json};
-use crate::object::{Object, ObjectExt, ObjectKey};
+use crate::object::Object;
 
 /// A kind with a status. Implemented for what `#[derive(CustomResource)]` gives
 /// a status, and for the built-in kinds that have one.
@@ -81,8 +81,9 @@ impl<K: Object> KindClient<K> {
     /// program knows, and what it changes is sent as a merge patch. Nothing is
     /// sent if that is nothing; the answer says whether something was.
     ///
-    /// Fields that `change` leaves alone keep what anybody else has written.
-    /// It fails if another object has taken the object's name.
+    /// Fields that `change` leaves alone keep what anybody else has written. An
+    /// object that is gone meanwhile has no status to write, which is no error:
+    /// the answer is `false` then.
     pub async fn status<M>(
         &self,
         object: &K,
@@ -91,13 +92,7 @@ impl<K: Object> KindClient<K> {
     where
         K: WithStatus<M>,
     {
-        // What this program has written since `object` was read is in the cache.
-        let cached = self.cached(&ObjectKey::of(object));
-        let cached = cached.filter(|cached| cached.uid() == object.uid());
-        let newest = match &cached {
-            Some(cached) if cached.version() > object.version() => cached,
-            _ => object,
-        };
+        let newest = self.newest_of(object);
         let mut status = newest.status().cloned().unwrap_or_default();
         let before = match newest.status() {
             Some(status) => to_json(status)?,
@@ -108,7 +103,10 @@ impl<K: Object> KindClient<K> {
             return Ok(false);
         };
         let patch = Patch::Merge(json!({ "status": difference }));
-        self.patch_status(object, patch).await?;
-        Ok(true)
+        match self.patch_status(object, patch).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.means_gone() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -17,6 +17,24 @@ pub trait Target<K> {
     fn seen_at(&self) -> u64;
 }
 
+/// An object at hand: `&K`, or `&Arc<K>` as the cache gives it.
+pub trait Given<K> {
+    /// The object.
+    fn object(&self) -> &K;
+}
+
+impl<K: Object> Given<K> for K {
+    fn object(&self) -> &K {
+        self
+    }
+}
+
+impl<K: Object> Given<K> for Arc<K> {
+    fn object(&self) -> &K {
+        self
+    }
+}
+
 impl<K: Object> Target<K> for K {
     fn target_key(&self) -> ObjectKey {
         ObjectKey::of(self)

@@ -29,7 +29,14 @@ fn map(version: u64, data: Value) -> ConfigMap {
 fn client() -> (Client, FakeApi) {
     let (kube, api) = FakeApi::new();
     let world = World::seeded(1);
-    let cache = Cache::new(kube.clone(), world.clone(), CacheOptions::default());
+    let cache = Cache::new(
+        kube.clone(),
+        world.clone(),
+        CacheOptions {
+            streaming: false,
+            ..CacheOptions::default()
+        },
+    );
     let options = ClientOptions {
         name: "bar-controller".to_owned(),
         ..ClientOptions::default()
@@ -455,4 +462,251 @@ async fn a_gate_cuts_writes_off_and_lets_reads_pass() {
             .unwrap()
             .is_some()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_without_an_answer_is_sent_again_and_a_write_is_not() {
+    let (client, mut api) = client();
+    let live = client.live();
+    let read = both(live.get::<ConfigMap>("a/one"), async {
+        api.expect(Method::GET, ONE).await.reset();
+        api.expect(Method::GET, ONE)
+            .await
+            .fail(503, "ServiceUnavailable", "starting");
+        let call = api.expect(Method::GET, ONE).await;
+        call.answer(200, json_map(10, json!({})));
+    });
+    assert_eq!(read.await.unwrap().unwrap().version(), 10);
+    let read = both(live.get::<ConfigMap>("a/one"), async {
+        for _ in 0..4 {
+            api.expect(Method::GET, ONE).await.reset();
+        }
+    });
+    assert!(matches!(read.await.unwrap_err(), Error::Transport { .. }));
+
+    let object = map(10, json!({}));
+    let write = both(client.update(&object), async {
+        api.expect(Method::PUT, ONE).await.reset();
+    });
+    assert!(matches!(write.await.unwrap_err(), Error::Transport { .. }));
+    api.expect_silence(Duration::from_secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_request_is_sent_again_when_the_server_says_when() {
+    let (client, mut api) = client();
+    let object = map(10, json!({}));
+    let clock = client.world().clock().clone();
+    let before = clock.now();
+    let written = both(client.update(&object), async {
+        let call = api.expect(Method::PUT, ONE).await;
+        call.fail_for(429, "TooManyRequests", "too many", 3);
+        let call = api.expect(Method::PUT, ONE).await;
+        assert_eq!(clock.now() - before, Duration::from_secs(3));
+        call.answer(200, json_map(11, json!({})));
+    });
+    assert_eq!(written.await.unwrap().version(), 11);
+    // What could not come in time is not waited for.
+    let refused = both(client.update(&object), async {
+        let call = api.expect(Method::PUT, ONE).await;
+        call.fail_for(429, "TooManyRequests", "too many", 60);
+    });
+    let error = refused.await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        (429, "too many")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_their_turn() {
+    let (kube, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cache = Cache::new(kube.clone(), world.clone(), CacheOptions::default());
+    let rate = Rate {
+        per_second: 2.0,
+        burst: 2,
+    };
+    let options = ClientOptions {
+        rate: Some(Arc::new(RateLimit::new(rate))),
+        ..ClientOptions::default()
+    };
+    let client = Client::new(kube, cache, world.clone(), options);
+    let before = world.clock().now();
+    let reads = async {
+        for _ in 0..4 {
+            client.live().get::<ConfigMap>("a/one").await.unwrap();
+        }
+    };
+    both(reads, async {
+        for after in [0, 0, 500, 1000] {
+            let call = api.expect(Method::GET, ONE).await;
+            let passed = (world.clock().now() - before).as_millis();
+            assert!(passed.abs_diff(after) <= 1, "{passed} rather than {after}");
+            call.answer(200, json_map(10, json!({})));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interceptor_sees_every_request_and_can_refuse_it() {
+    struct NoDeletes(Mutex<Vec<String>>);
+    impl Interceptor for NoDeletes {
+        fn before(&self, call: &Call<'_>) -> Result<(), Error> {
+            match *call.method {
+                Method::DELETE => Err(Error::Refused(format!("not here: {call:?}"))),
+                _ => Ok(()),
+            }
+        }
+        fn after(&self, call: &Call<'_>, outcome: Result<&[u8], &Error>) {
+            let line = format!("{call:?} {}", outcome.is_ok());
+            self.0.lock().unwrap().push(line);
+        }
+    }
+    let (client, mut api) = client();
+    let seen = Arc::new(NoDeletes(Mutex::default()));
+    let client = client.with_interceptor(seen.clone());
+    let refused = client.delete::<ConfigMap>(&ObjectKey::from("a/one")).await;
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        format!("not here: DELETE {ONE}")
+    );
+    let object = map(10, json!({}));
+    let strict = client.strict();
+    let failed = both(strict.update(&object), async {
+        let call = api.expect(Method::PUT, ONE).await;
+        assert!(call.has("fieldValidation=Strict"));
+        call.fail(409, "Conflict", "changed");
+    });
+    failed.await.unwrap_err();
+    assert_eq!(*seen.0.lock().unwrap(), [format!("PUT {ONE} false")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_says_what_changed_or_creates() {
+    let (client, mut api, _informer, _watch) = with_cache().await;
+    let set = |map: &mut ConfigMap| {
+        map.data
+            .get_or_insert_default()
+            .insert("k".into(), "new".into());
+    };
+    let patched = both(client.create_or_patch(map(0, json!({})), set), async {
+        let call = api.expect(Method::PATCH, ONE).await;
+        assert_eq!(call.headers["content-type"], "application/merge-patch+json");
+        assert_eq!(call.json()["data"], json!({"k": "new"}));
+        call.answer(200, json_map(12, json!({"k": "new"})));
+    });
+    assert!(matches!(patched.await.unwrap(), Outcome::Updated(_)));
+    let unchanged = client.create_or_patch(map(0, json!({})), set).await;
+    assert!(matches!(unchanged.unwrap(), Outcome::Unchanged(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_are_tried_again_whatever_is_done() {
+    let (client, _api) = client();
+    let conflict = || {
+        let status = kube::core::Status::failure("changed", "Conflict").with_code(409);
+        Error::Api(Box::new(status))
+    };
+    let mut tries = 0;
+    let done = client.retry_on_conflict(async || {
+        tries += 1;
+        if tries < 3 {
+            Err(conflict())
+        } else {
+            Ok(tries)
+        }
+    });
+    assert_eq!(done.await.unwrap(), 3);
+    let never = client.retry_on_conflict(async || Err::<(), _>(conflict()));
+    assert!(never.await.unwrap_err().is_conflict());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_comes_before_what_it_guards_and_goes_after_the_clean_up() {
+    const NAME: &str = "example.dev/clean";
+    let (client, mut api, _informer, _watch) = with_cache().await;
+    let cleaned = || async { Ok::<(), Error>(()) };
+    let object = map(10, json!({"k": "old"}));
+    let placed = both(client.finalizer(&object, NAME, cleaned), async {
+        let call = api.expect(Method::PATCH, ONE).await;
+        let meta = &call.json()["metadata"];
+        assert_eq!(meta["finalizers"], json!([NAME]));
+        assert_eq!(meta["resourceVersion"], "10");
+        let mut answer = json_map(12, json!({"k": "old"}));
+        answer["metadata"]["finalizers"] = json!([NAME]);
+        call.answer(200, answer);
+    });
+    assert_eq!(placed.await.unwrap(), Finalizer::InPlace);
+    // The cache knows it: nothing more is sent, though this object is older.
+    let again = client.finalizer(&object, NAME, cleaned).await;
+    assert_eq!(again.unwrap(), Finalizer::InPlace);
+
+    let mut going = json_map(13, json!({}));
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let bare: ConfigMap = serde_json::from_value(going.clone()).unwrap();
+    let refused = || async { Err(Error::Refused("not yet".to_owned())) };
+    let nothing = client.finalizer(&bare, NAME, refused).await;
+    assert_eq!(
+        nothing.unwrap(),
+        Finalizer::CleanedUp,
+        "it is not ours to clean"
+    );
+    going["metadata"]["finalizers"] = json!(["other", NAME]);
+    let going: ConfigMap = serde_json::from_value(going).unwrap();
+    let failed = client.finalizer(&going, NAME, refused).await;
+    assert_eq!(failed.unwrap_err().to_string(), "not yet");
+    let done = both(client.finalizer(&going, NAME, cleaned), async {
+        let call = api.expect(Method::PATCH, ONE).await;
+        assert_eq!(call.json()["metadata"]["finalizers"], json!(["other"]));
+        call.answer(200, json_map(14, json!({})));
+    });
+    assert_eq!(done.await.unwrap(), Finalizer::CleanedUp);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_what_is_gone_is_not_written_and_no_error() {
+    let (client, mut api) = client();
+    let pod: Pod = serde_json::from_value(json!({"metadata":
+        {"namespace": "a", "name": "p", "uid": "u", "resourceVersion": "3"}}))
+    .unwrap();
+    let path = "/api/v1/namespaces/a/pods/p/status";
+    for (code, reason) in [(404, "NotFound"), (409, "Conflict")] {
+        let change = client.status(&pod, |status| status.phase = Some("Failed".to_owned()));
+        let written = both(change, async {
+            api.expect(Method::PATCH, path)
+                .await
+                .fail(code, reason, "gone");
+        });
+        assert!(!written.await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_applied_for_an_owner_is_controlled_by_it_or_refused() {
+    let (client, mut api, _informer, _watch) = with_cache().await;
+    let owner = |uid: &str| -> Pod {
+        let meta = json!({"namespace": "a", "name": "o", "uid": uid});
+        serde_json::from_value(json!({ "metadata": meta })).unwrap()
+    };
+    let mut object = map(0, json!({"k": "v"}));
+    object.metadata.uid = None;
+    let first = owner("o1");
+    let applied = both(client.apply_owned(&first, object.clone()), async {
+        let call = api.expect(Method::PATCH, ONE).await;
+        assert!(call.has("force=true") && call.has("fieldManager=bar-controller"));
+        assert_eq!(call.headers["content-type"], "application/apply-patch+yaml");
+        let owners = call.json()["metadata"]["ownerReferences"].clone();
+        assert_eq!(
+            (&owners[0]["uid"], &owners[0]["controller"]),
+            (&json!("o1"), &json!(true))
+        );
+        let mut answer = json_map(12, json!({"k": "v"}));
+        answer["metadata"]["ownerReferences"] = owners;
+        call.answer(200, answer);
+    });
+    applied.await.unwrap();
+    let refused = client.apply_owned(&owner("o2"), object).await.unwrap_err();
+    assert_eq!(refused.to_string(), "a/one is controlled by Pod o already");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::watch::Watch;
 use super::worker::{AddIndex, Job, Plan};
-use super::{Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings};
+use super::{Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings, Watches};
 use crate::Event;
 use crate::cache::{Index, IndexValue, Selection};
 use crate::context::Context;
@@ -27,7 +27,7 @@ impl<Q: Clone + Ord + Hash + Debug + Display + Send + Sync + 'static> Key for Q 
 /// What both builders gather.
 struct Parts<Q> {
     name: String,
-    settings: Settings,
+    settings: Settings<Q>,
     watches: Vec<Watch<Q>>,
     indexes: Vec<AddIndex>,
 }
@@ -42,6 +42,8 @@ impl<Q: Key> Parts<Q> {
                 timeout: None,
                 elected: Elected::default(),
                 reads: Vec::new(),
+                dynamic: Vec::new(),
+                announce: Vec::new(),
             },
             watches: Vec::new(),
             indexes: Vec::new(),
@@ -55,6 +57,14 @@ impl<Q: Key> Parts<Q> {
     fn index<K: Typed, V: IndexValue>(&mut self, index: &'static Index<K, V>) {
         self.indexes
             .push(Box::new(|reader| reader.informer::<K>().add_index(index)));
+    }
+
+    fn announces(&mut self, to: &source::Sender<Q>) {
+        let to = to.clone();
+        self.settings.announce.push(Box::new(move |key| {
+            // One that has ended does not want to know.
+            let _ = to.offer(key.clone());
+        }));
     }
 
     fn controller(mut self, job: impl Job<Q>) -> Controller {
@@ -118,7 +128,8 @@ macro_rules! settings {
             self
         }
 
-        /// How many keys are reconciled at once; 1 unless told.
+        /// How many keys are reconciled at once; 1 unless told. Who runs the
+        /// program can say otherwise, in [`Config::workers`](crate::Config).
         ///
         /// # Panics
         /// If zero.
@@ -188,6 +199,20 @@ impl<K: Typed> ForObjects<K> {
         self
     }
 
+    /// Lets sources be added and taken away while the controller runs.
+    pub fn watches_also(mut self, watches: &Watches<ObjectKey>) -> Self {
+        self.parts.settings.dynamic.push(watches.clone());
+        self
+    }
+
+    /// Sends the key of every object that was reconciled with success, so that
+    /// another controller can go on from there: that watches the channel's other
+    /// end. If the channel is full, the key is dropped and counted.
+    pub fn announces(mut self, to: &source::Sender<ObjectKey>) -> Self {
+        self.parts.announces(to);
+        self
+    }
+
     /// Finishes the declaration with the function or the value that reconciles.
     pub fn reconcile(mut self, reconciler: impl Reconcile<K>) -> Controller {
         let primary: Source<Event<K>> = self.primary.into();
@@ -218,6 +243,20 @@ impl<Q: Key> ForKeys<Q> {
         handler: Handler<E, Q>,
     ) -> Self {
         self.parts.watches.push(Watch::new(source.into(), handler));
+        self
+    }
+
+    /// Lets sources be added and taken away while the controller runs.
+    pub fn watches_also(mut self, watches: &Watches<Q>) -> Self {
+        self.parts.settings.dynamic.push(watches.clone());
+        self
+    }
+
+    /// Sends every key that was reconciled with success, so that another
+    /// controller can go on from there: that watches the channel's other end. If
+    /// the channel is full, the key is dropped and counted.
+    pub fn announces(mut self, to: &source::Sender<Q>) -> Self {
+        self.parts.announces(to);
         self
     }
 

@@ -20,10 +20,12 @@
 
 mod action;
 mod builder;
+mod dynamic;
 mod reconcile;
 mod watch;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -39,6 +41,7 @@ use crate::reader::DeclaredRead;
 
 pub use action::Action;
 pub use builder::{ForKeys, ForObjects, Key};
+pub use dynamic::{WatchId, Watches};
 pub use reconcile::{Reconcile, ReconcileKey};
 pub(crate) use watch::panic_message;
 
@@ -73,6 +76,10 @@ pub enum Elected {
     OnLeader,
     /// On every replica.
     Everywhere,
+    /// On one replica at a time, which is elected for this part alone: the work
+    /// of a program is then spread over its replicas. Its lease is called
+    /// `<program>-<part>`.
+    Alone,
 }
 
 impl Controller {
@@ -120,6 +127,8 @@ pub(crate) struct Surroundings {
     pub(crate) world: World,
     /// The namespaces the program is confined to.
     pub(crate) namespaces: Namespaces,
+    /// Other numbers of workers than declared, by controller.
+    pub(crate) workers: BTreeMap<String, usize>,
     /// Cancelled when reconciles in flight have had their time to end.
     pub(crate) cut_off: Stop,
 }
@@ -130,13 +139,23 @@ pub(crate) struct Prepared {
     pub(crate) ready: BoxFuture<'static, ()>,
     /// Starts the workers; done when the queue is shut down and all have ended.
     pub(crate) work: BoxFuture<'static, ()>,
+    /// Says if a reconcile runs on long after its time-out.
+    pub(crate) stuck: Option<Stuck>,
 }
 
+/// What is wrong with the workers of a controller, if anything is.
+pub(crate) type Stuck = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// Settings common to both builders.
-pub(crate) struct Settings {
+pub(crate) struct Settings<Q> {
     pub(crate) workers: usize,
     pub(crate) limiter: Box<dyn Limiter>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) elected: Elected,
     pub(crate) reads: Vec<DeclaredRead>,
+    pub(crate) dynamic: Vec<Watches<Q>>,
+    pub(crate) announce: Vec<Announce<Q>>,
 }
+
+/// Tells somebody of a key that was reconciled.
+pub(crate) type Announce<Q> = Box<dyn Fn(&Q) + Send + Sync>;

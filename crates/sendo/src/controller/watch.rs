@@ -64,20 +64,19 @@ async fn run<E, Q: Key>(source: Source<E>, handler: Handler<E, Q>, pump: Pump<Q>
         // Predicates and handlers are the user's: a panic there costs one event, not the controller.
         let keys = AssertUnwindSafe(async {
             if !(opened.passes)(&event) {
-                return (Vec::new(), Priority::NORMAL);
+                return (Vec::new(), (Priority::NORMAL, Reason::EVENT));
             }
-            let priority = (opened.priority)(&event);
-            (handler.keys(event, &pump.reader).await, priority)
+            let urgency = (opened.urgency)(&event);
+            (handler.keys(event, &pump.reader).await, urgency)
         });
         match keys.catch_unwind().await {
-            Ok((keys, priority)) => {
+            Ok((keys, (priority, reason))) => {
                 for key in keys {
-                    pump.queue
-                        .add(key, Add::because(Reason::EVENT).priority(priority));
+                    pump.queue.add(key, Add::because(reason).priority(priority));
                 }
             }
             Err(panic) => {
-                pump.metrics.panicked();
+                pump.metrics.handler_panicked();
                 let message = panic_message(&*panic);
                 tracing::error!(source = %name, message, "a handler or predicate panicked; its event is skipped");
             }

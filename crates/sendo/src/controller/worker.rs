@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{FutureExt, join_all};
+use sendo_world::Stop;
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
+use super::dynamic::{Watches, carry_out};
 use super::watch::{Pump, Watch, panic_message};
-use super::{Action, Key, Prepared, Settings, Surroundings};
+use super::{Action, Announce, Key, Prepared, Settings, Stuck, Surroundings};
 use crate::context::{Context, Shared};
 use crate::error::{Category, Error, Result};
 use crate::metrics::{ControllerMetrics, Outcome, QueueMetrics};
@@ -29,7 +31,7 @@ pub(crate) type AddIndex = Box<dyn FnOnce(&Reader) + Send>;
 /// A controller as declared, with its types known.
 pub(crate) struct Plan<Q, J> {
     pub(crate) name: String,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Settings<Q>,
     pub(crate) watches: Vec<Watch<Q>>,
     pub(crate) indexes: Vec<AddIndex>,
     pub(crate) job: Arc<J>,
@@ -45,7 +47,9 @@ impl<Q: Key, J: Job<Q>> Plan<Q, J> {
             add(&reader);
         }
         let metrics = ControllerMetrics::new(&surroundings.metrics, &self.name);
-        metrics.set_workers(self.settings.workers);
+        let workers = surroundings.workers.get(&self.name).copied();
+        let workers = workers.unwrap_or(self.settings.workers).max(1);
+        metrics.set_workers(workers);
         let queue_metrics = QueueMetrics::new(&surroundings.metrics, &self.name);
         let queue = Queue::new(
             world,
@@ -57,29 +61,32 @@ impl<Q: Key, J: Job<Q>> Plan<Q, J> {
         );
         queue_metrics.follow(&queue);
 
+        let pumps = Pumps {
+            controller: self.name.clone(),
+            opening: Opening {
+                cache: cache.clone(),
+                client: surroundings.kube.clone(),
+                world: world.clone(),
+                metrics: surroundings.metrics.clone(),
+                name: self.name.clone(),
+                namespaces: namespaces.clone(),
+                removable: false,
+            },
+            reader: reader.clone(),
+            queue: queue.clone(),
+            metrics: metrics.clone(),
+        };
         let mut ready = Vec::new();
+        let stopping = world.tasks().stopping();
         for watch in self.watches {
-            let (told, heard) = oneshot::channel();
-            ready.push(heard);
-            let name = format!("source {}", watch.name);
-            let pump = watch.start(Pump {
-                opening: Opening {
-                    cache: cache.clone(),
-                    client: surroundings.kube.clone(),
-                    world: world.clone(),
-                    namespaces: namespaces.clone(),
-                },
-                reader: reader.clone(),
-                queue: queue.clone(),
-                metrics: metrics.clone(),
-                ready: told,
-            });
-            let stopping = world.tasks().stopping().clone();
-            let span = tracing::info_span!("controller", name = %self.name);
-            let pump = async move {
-                stopping.run_until_cancelled(pump).await;
-            };
-            world.tasks().spawn(&name, pump.instrument(span));
+            ready.push(pumps.start(watch, stopping.clone(), false));
+        }
+        for orders in self.settings.dynamic.iter().filter_map(Watches::take) {
+            let pumps = pumps.clone();
+            let start = move |watch, stop| drop(pumps.start(watch, stop, true));
+            world
+                .tasks()
+                .spawn("sources", carry_out(orders, stopping.clone(), start));
         }
         let reads = reader.clone();
         let ready = async move {
@@ -89,11 +96,12 @@ impl<Q: Key, J: Job<Q>> Plan<Q, J> {
 
         let crew = Arc::new(Crew {
             name: self.name,
-            workers: self.settings.workers,
+            workers,
             timeout: self.settings.timeout,
             job: self.job,
             queue,
             metrics,
+            announce: self.settings.announce,
             shared: Arc::new(Shared {
                 reader,
                 client: surroundings.client.clone(),
@@ -106,8 +114,47 @@ impl<Q: Key, J: Job<Q>> Plan<Q, J> {
         });
         Prepared {
             ready: Box::pin(ready),
+            stuck: crew.stuck(),
             work: Box::pin(crew.work()),
         }
+    }
+}
+
+/// Where the sources of a controller are opened and lead to.
+#[derive(Clone)]
+struct Pumps<Q> {
+    controller: String,
+    opening: Opening,
+    reader: Reader,
+    queue: Queue<Q>,
+    metrics: ControllerMetrics,
+}
+
+impl<Q: Key> Pumps<Q> {
+    /// Opens a source; its events fill the queue until `stop`. The receiver is
+    /// told when it has delivered what was there.
+    fn start(&self, watch: Watch<Q>, stop: Stop, removable: bool) -> oneshot::Receiver<()> {
+        let (ready, heard) = oneshot::channel();
+        let name = format!("source {}", watch.name);
+        let opening = Opening {
+            name: format!("{}/{}", self.controller, watch.name),
+            removable,
+            ..self.opening.clone()
+        };
+        let tasks = opening.world.tasks().clone();
+        let pump = watch.start(Pump {
+            opening,
+            reader: self.reader.clone(),
+            queue: self.queue.clone(),
+            metrics: self.metrics.clone(),
+            ready,
+        });
+        let span = tracing::info_span!("controller", name = %self.controller);
+        let pump = async move {
+            stop.run_until_cancelled(pump).await;
+        };
+        tasks.spawn(&name, pump.instrument(span));
+        heard
     }
 }
 
@@ -119,12 +166,29 @@ struct Crew<Q, J> {
     job: Arc<J>,
     queue: Queue<Q>,
     metrics: ControllerMetrics,
+    /// Who is told of every key that was reconciled with success.
+    announce: Vec<Announce<Q>>,
     shared: Arc<Shared>,
     /// Cancelled when reconciles in flight have had their time.
-    cut_off: sendo_world::Stop,
+    cut_off: Stop,
 }
 
+/// How long after its time-out a reconcile may still be there before it counts
+/// as stuck: in code that never waits, where it cannot be dropped.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
 impl<Q: Key, J: Job<Q>> Crew<Q, J> {
+    fn stuck(&self) -> Option<Stuck> {
+        let (name, limit) = (self.name.clone(), self.timeout?);
+        let stats = self.queue.stats_while_alive();
+        Some(Box::new(move || {
+            let running = stats()?.longest_running;
+            (running > limit + STUCK_AFTER).then(|| {
+                format!("a reconcile of {name} has run for {running:.0?}, and may for {limit:?}")
+            })
+        }))
+    }
+
     async fn work(self: Arc<Self>) {
         let tasks = self.shared.world.tasks();
         let workers: Vec<_> = (0..self.workers)
@@ -201,16 +265,19 @@ impl<Q: Key, J: Job<Q>> Crew<Q, J> {
     /// Puts the key where its result says, and reports what went wrong.
     fn conclude(&self, picked: &Picked<Q>, result: Result<Action>) -> Outcome {
         match result {
-            Ok(Action { again_after: None }) => {
+            Ok(action) => {
                 picked.forget();
-                Outcome::Success
-            }
-            Ok(Action {
-                again_after: Some(delay),
-            }) => {
-                picked.forget();
-                picked.again_after(delay);
-                Outcome::RequeueAfter
+                for tell in &self.announce {
+                    tell(picked.key());
+                }
+                match action.again_after {
+                    None => Outcome::Success,
+                    Some(delay) => {
+                        let priority = action.priority.unwrap_or(picked.priority());
+                        picked.again_after(delay, priority);
+                        Outcome::RequeueAfter
+                    }
+                }
             }
             Err(error) => match error.category() {
                 Category::Conflict => {

@@ -26,6 +26,8 @@ struct Elected {
     clock: Clock,
     /// Up to when this process leads; `None` if it does not.
     until: Mutex<Option<Moment>>,
+    /// Up to when a write that was left without an answer may still take effect.
+    unanswered: Mutex<Moment>,
 }
 
 /// For how long this process may go on as the leader.
@@ -63,6 +65,7 @@ impl Gate {
             lease,
             clock,
             until: Mutex::new(None),
+            unanswered: Mutex::new(Moment::START),
         })))
     }
 
@@ -81,6 +84,15 @@ impl Gate {
         }
     }
 
+    /// When the last write that was left without an answer cannot take effect any more.
+    pub(super) fn settled_at(&self) -> Moment {
+        let Kind::Elected(elected) = &self.0 else {
+            return Moment::START;
+        };
+        let unanswered = elected.unanswered.lock();
+        *unanswered.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Opens the gate until the given moment, or closes it.
     pub(super) fn set(&self, until: Option<Moment>) {
         if let Kind::Elected(elected) = &self.0 {
@@ -93,6 +105,14 @@ impl client::Gate for Gate {
     fn open_for(&self) -> Option<Duration> {
         let remaining = self.check().ok()?;
         Some(remaining.clip(Duration::MAX))
+    }
+
+    fn left_unanswered(&self, within: Duration) {
+        if let Kind::Elected(elected) = &self.0 {
+            let unanswered = elected.unanswered.lock();
+            let mut unanswered = unanswered.unwrap_or_else(PoisonError::into_inner);
+            *unanswered = (*unanswered).max(elected.clock.now() + within);
+        }
     }
 }
 

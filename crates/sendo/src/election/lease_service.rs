@@ -47,6 +47,10 @@ impl Line {
         *self.state.lock().unwrap() = faults;
     }
 
+    pub(super) fn is_cut(&self) -> bool {
+        self.faults().cut
+    }
+
     fn faults(&self) -> Faults {
         *self.state.lock().unwrap()
     }

@@ -105,7 +105,8 @@ pub enum InvalidOptions {
     },
 }
 
-fn hostname() -> String {
+/// The name of this machine or pod.
+pub(crate) fn hostname() -> String {
     let told = std::env::var("HOSTNAME").ok();
     let name = told.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
     let name = name.map(|name| name.trim().to_owned());

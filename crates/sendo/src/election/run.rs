@@ -108,7 +108,8 @@ impl Election {
     ///
     /// Cancel `release` when leader-only work has ended, not before: the lease is
     /// renewed until then, and given back after, so that another can lead within
-    /// seconds. If the future is dropped, leadership ends at once, and others
+    /// seconds. If a write was cancelled on its way, the lease is kept until the
+    /// write can no longer take effect, which is `renew_deadline` at most. If the future is dropped, leadership ends at once, and others
     /// wait for the lease to expire.
     pub async fn run(&self, client: kube::Client, release: &Stop) -> Result<(), Lost> {
         let mut term = Term {
@@ -135,6 +136,9 @@ impl Election {
             }
         }
         drop(term);
+        // A write whose sender was cancelled may still be on its way: nobody else
+        // may lead before it has arrived or cannot any more.
+        self.world.clock().sleep_until(self.gate.settled_at()).await;
         self.give_back(&leases, &mut machine).await;
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sendo_world::{Random, Stop, World};
 use tokio::sync::Notify;
 
+use super::journal::{Journal, Writer};
 use super::lease_service::{Faults, LeaseService, Line};
 use super::*;
 
@@ -18,6 +19,8 @@ struct Process {
     line: Line,
     pause: Pause,
     lives: Vec<Life>,
+    /// Where it writes as long as it leads, if it does.
+    journal: Option<Journal>,
 }
 
 struct Life {
@@ -34,6 +37,7 @@ impl Process {
             line: Line::default(),
             pause: Pause::default(),
             lives: Vec::new(),
+            journal: None,
         }
     }
 
@@ -57,9 +61,28 @@ impl Process {
         let client = service.client(&self.world, &self.line);
         let (release, crash) = (life.release.clone(), life.crash.clone());
         let (ended, pause) = (life.ended.clone().drop_guard(), self.pause.clone());
+        let term = (self.world.random().u64(), self.lives.len());
+        let writer = self.journal.as_ref().map(|journal| {
+            let line = self.line.clone();
+            Writer::new(journal, &self.world, line, election.gate(), term)
+        });
         self.world.tasks().spawn("process", async move {
             let run = async {
-                let _ = election.run(client, &release).await;
+                // The lease is kept as long as there is somebody who writes.
+                let work_ended = Stop::new();
+                let write = async {
+                    match writer {
+                        Some(writer) => drop(release.run_until_cancelled(writer.run()).await),
+                        None => release.cancelled().await,
+                    }
+                    work_ended.cancel();
+                    std::future::pending::<()>().await;
+                };
+                tokio::select! {
+                    biased;
+                    _ = election.run(client, &work_ended) => {}
+                    () = write => {}
+                }
             };
             tokio::select! {
                 biased;
@@ -230,4 +253,59 @@ async fn beyond_the_bound_on_clock_rates_two_may_lead() {
     });
     world.clock().sleep(24 * SECOND).await;
     assert_eq!((slow.open_gates(), other.open_gates()), (1, 1));
+}
+
+/// Two candidates that write as long as they lead, with clocks up to 1.5 times as
+/// fast as each other. Returns how many writes took effect, and in how many terms.
+async fn write_in_turn(seed: u64) -> (usize, usize) {
+    let world = World::seeded(seed);
+    let random = world.random().child("disturbances");
+    let service = LeaseService::default();
+    let journal = Journal::new(&world);
+    let slow = 0.82 + 0.1 * random.fraction();
+    let fast = slow * 1.5 * (0.9 + 0.099 * random.fraction());
+    let mut processes = [("a", slow), ("b", fast)].map(|(name, rate)| {
+        let mut process = Process::new(&world, name, rate);
+        process.journal = Some(journal.clone());
+        process
+    });
+    for process in &mut processes {
+        process.start(&service);
+    }
+    for _ in 0..20 {
+        world
+            .clock()
+            .sleep(SECOND.mul_f64(random.fraction() * 8.0))
+            .await;
+        disturb(&random, &service, &mut processes);
+    }
+    for life in processes.iter().flat_map(|process| &process.lives) {
+        life.crash.cancel();
+    }
+    world.tasks().ended().await;
+    let writes = journal.writes();
+    let mut terms = writes.clone();
+    terms.dedup();
+    let distinct: std::collections::BTreeSet<_> = terms.iter().collect();
+    assert_eq!(
+        terms.len(),
+        distinct.len(),
+        "seed {seed}: a leader wrote after another had: {terms:?}"
+    );
+    (writes.len(), terms.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_leaders_never_both_write() {
+    let (mut writes, mut terms) = (0, 0);
+    for seed in 0..1000 {
+        let (written, led) = write_in_turn(seed).await;
+        writes += written;
+        terms += led;
+    }
+    // Otherwise nothing would have been shown.
+    assert!(
+        writes > 8_000 && terms > 1_500,
+        "{writes} writes in {terms} terms"
+    );
 }

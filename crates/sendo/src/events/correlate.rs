@@ -237,8 +237,10 @@ mod tests {
                 name: Some(object.to_owned()),
                 ..ObjectReference::default()
             },
+            related: None,
             kind: EventType::Normal,
             reason: "Reason".to_owned(),
+            action: "Reason".to_owned(),
             message: message.to_owned(),
             at: Timestamp::from_second(second).unwrap(),
         }

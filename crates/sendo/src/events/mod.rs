@@ -6,6 +6,7 @@
 //! Kubernetes' own components do it.
 
 mod correlate;
+mod record;
 mod write;
 
 use std::fmt;
@@ -39,6 +40,18 @@ impl EventType {
     }
 }
 
+/// Which of the two APIs that have events is written to. What is written to one
+/// can be read from the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventsApi {
+    /// `v1`: repeated events have a count. What most tools show best.
+    #[default]
+    Core,
+    /// `events.k8s.io/v1`: repeated events are a series; an event can name a
+    /// second object and what was done.
+    Series,
+}
+
 /// Records events of one component. Cheap to clone.
 #[derive(Clone)]
 pub struct Recorder {
@@ -56,8 +69,10 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct Occurrence {
     about: ObjectReference,
+    related: Option<ObjectReference>,
     kind: EventType,
     reason: String,
+    action: String,
     message: String,
     at: Timestamp,
 }
@@ -75,10 +90,10 @@ impl Recorder {
     ///
     /// Its task belongs to `world`. When that is asked to stop, what waits is
     /// still written, for 2 s; what the API server has not taken by then is lost.
-    pub fn start(client: Client, world: &World, component: &str) -> Self {
+    pub fn start(client: Client, world: &World, component: &str, api: EventsApi) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
-        write::start(client, world, component, waiting, lost.clone());
+        write::start(client, world, component, api, waiting, lost.clone());
         Recorder {
             shared: Arc::new(Shared {
                 component: component.to_owned(),
@@ -98,10 +113,27 @@ impl Recorder {
         reason: &str,
         message: impl Into<String>,
     ) {
+        self.event_with(about, None, kind, reason, reason, message);
+    }
+
+    /// The same, with what was done (a word such as `Binding`; the reason unless
+    /// told) and a second object that was part of it. Both are written only to
+    /// [`EventsApi::Series`].
+    pub fn event_with(
+        &self,
+        about: &ObjectReference,
+        related: Option<&ObjectReference>,
+        kind: EventType,
+        reason: &str,
+        action: &str,
+        message: impl Into<String>,
+    ) {
         let occurrence = Occurrence {
             about: about.clone(),
+            related: related.cloned(),
             kind,
             reason: reason.to_owned(),
+            action: action.to_owned(),
             message: message.into(),
             at: self.shared.world.clock().wall(),
         };

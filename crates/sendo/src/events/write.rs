@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, EventSource};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use sendo_world::World;
-use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::Occurrence;
 use super::correlate::{Correlator, Id, Verdict, Written};
-use crate::client::{Client, Error, Patch};
-use crate::object::ObjectKey;
+use super::record::{Record, Reporter};
+use super::{EventsApi, Occurrence};
+use crate::client::{Client, Error};
+use crate::election::hostname;
 
 /// How often an event is tried, and how long to wait in between.
 const ATTEMPTS: u32 = 12;
@@ -26,13 +24,18 @@ pub(super) fn start(
     client: Client,
     world: &World,
     component: &str,
+    api: EventsApi,
     waiting: mpsc::Receiver<Occurrence>,
     lost: Arc<AtomicU64>,
 ) {
     let writer = Writer {
         client,
         world: world.clone(),
-        component: component.to_owned(),
+        api,
+        reporter: Reporter {
+            component: component.to_owned(),
+            instance: format!("{component}-{}", hostname()),
+        },
         correlator: Correlator::default(),
         lost,
         last: 0,
@@ -54,7 +57,8 @@ pub(super) fn start(
 struct Writer {
     client: Client,
     world: World,
-    component: String,
+    api: EventsApi,
+    reporter: Reporter,
     correlator: Correlator,
     lost: Arc<AtomicU64>,
     /// The number in the last name given.
@@ -63,12 +67,9 @@ struct Writer {
 
 /// A request that may be sent again: it does the same once more.
 enum Write {
-    Create(Box<Event>),
+    Create(Record),
     /// If the event is gone by now, it is created as it should be.
-    Count {
-        patch: serde_json::Value,
-        event: Box<Event>,
-    },
+    Count(Record),
 }
 
 impl Writer {
@@ -124,21 +125,19 @@ impl Writer {
     }
 
     async fn send(&self, write: &mut Write) -> Result<(), Error> {
-        if let Write::Count { patch, event } = write {
-            let key = ObjectKey::of(&**event);
-            let patch = Patch::Merge(patch.clone());
-            match self.client.patch::<Event>(&key, patch).await {
-                Err(error) if error.is_not_found() => *write = Write::Create(event.clone()),
-                outcome => return outcome.map(drop),
+        if let Write::Count(record) = write {
+            match record.update(&self.client).await {
+                Err(error) if error.is_not_found() => *write = Write::Create(record.clone()),
+                outcome => return outcome,
             }
         }
-        let Write::Create(event) = write else {
+        let Write::Create(record) = write else {
             return Ok(());
         };
-        match self.client.create(&**event).await {
+        match record.create(&self.client).await {
             // An earlier attempt had arrived after all: nobody else uses this name.
             Err(error) if error.is_already_exists() => Ok(()),
-            outcome => outcome.map(drop),
+            outcome => outcome,
         }
     }
 
@@ -154,8 +153,8 @@ impl Writer {
             count: 1,
             first: occurrence.at,
         };
-        let event = self.event(occurrence, &written, message);
-        (id, written, Write::Create(event))
+        let record = self.record(occurrence, &written, message);
+        (id, written, Write::Create(record))
     }
 
     /// What tells the event from others about the same object: the time of it in
@@ -176,38 +175,12 @@ impl Writer {
         message: String,
         written: Written,
     ) -> (Id, Written, Write) {
-        let patch = json!({
-            "count": written.count,
-            "message": message,
-            "lastTimestamp": Time(occurrence.at),
-        });
-        let event = self.event(occurrence, &written, message);
-        (id, written, Write::Count { patch, event })
+        let record = self.record(occurrence, &written, message);
+        (id, written, Write::Count(record))
     }
 
-    fn event(&self, occurrence: &Occurrence, written: &Written, message: String) -> Box<Event> {
-        // Beside the object; those of cluster-scoped ones in `default`.
-        let namespace = occurrence.about.namespace.as_deref().unwrap_or("default");
-        Box::new(Event {
-            metadata: ObjectMeta {
-                name: Some(written.name.clone()),
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
-            involved_object: occurrence.about.clone(),
-            type_: Some(occurrence.kind.as_str().to_owned()),
-            reason: Some(occurrence.reason.clone()),
-            message: Some(message),
-            source: Some(EventSource {
-                component: Some(self.component.clone()),
-                host: None,
-            }),
-            reporting_component: Some(self.component.clone()),
-            first_timestamp: Some(Time(written.first)),
-            last_timestamp: Some(Time(occurrence.at)),
-            count: Some(written.count),
-            ..Event::default()
-        })
+    fn record(&self, occurrence: &Occurrence, written: &Written, message: String) -> Record {
+        Record::new(self.api, &self.reporter, occurrence, written, message)
     }
 }
 

@@ -1,6 +1,6 @@
 use http::Method;
 use k8s_openapi::api::core::v1::ObjectReference;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::cache::{Cache, CacheOptions};
@@ -12,11 +12,15 @@ const EVENTS: &str = "/api/v1/namespaces/a/events";
 const SECOND: Duration = Duration::from_secs(1);
 
 fn setting() -> (World, Recorder, FakeApi) {
+    setting_with(EventsApi::Core)
+}
+
+fn setting_with(api_used: EventsApi) -> (World, Recorder, FakeApi) {
     let world = World::seeded(1);
     let (kube, api) = FakeApi::new();
     let cache = Cache::new(kube.clone(), world.clone(), CacheOptions::default());
     let client = Client::new(kube, cache, world.clone(), ClientOptions::default());
-    let recorder = Recorder::start(client, &world.child("events"), "bar-controller");
+    let recorder = Recorder::start(client, &world.child("events"), "bar-controller", api_used);
     (world, recorder, api)
 }
 
@@ -204,4 +208,52 @@ async fn a_stop_does_not_wait_for_a_server_that_does_not_answer() {
     let before = world.clock().now();
     world.tasks().stop().await;
     assert_eq!(world.clock().now() - before, LAST_WORDS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_newer_api_what_is_repeated_is_a_series() {
+    const PATH: &str = "/apis/events.k8s.io/v1/namespaces/a/events";
+    let (world, recorder, mut api) = setting_with(EventsApi::Series);
+    let node = ObjectReference {
+        kind: Some("Node".into()),
+        name: Some("n".into()),
+        ..ObjectReference::default()
+    };
+    let long = "é".repeat(600);
+    let tell = || {
+        recorder.event_with(
+            &pod(),
+            Some(&node),
+            EventType::Normal,
+            "Scheduled",
+            "Binding",
+            long.clone(),
+        )
+    };
+    tell();
+    let call = api.expect(Method::POST, PATH).await;
+    let event = call.json();
+    assert_eq!(event["eventTime"], "2026-01-01T00:00:00.000000Z");
+    assert_eq!(event["regarding"]["name"], "pod");
+    assert_eq!(
+        (&event["related"]["name"], &event["action"]),
+        (&json!("n"), &json!("Binding"))
+    );
+    assert_eq!(event["reportingController"], "bar-controller");
+    assert!(
+        event["reportingInstance"]
+            .as_str()
+            .unwrap()
+            .starts_with("bar-controller-")
+    );
+    assert_eq!(event["note"].as_str().unwrap().len(), 1024);
+    assert!(event.get("series").is_none(), "one is no series");
+    let name = event["metadata"]["name"].as_str().unwrap().to_owned();
+    call.answer(201, &event);
+    world.clock().sleep(SECOND).await;
+    tell();
+    let call = api.expect(Method::PATCH, &format!("{PATH}/{name}")).await;
+    let series = json!({"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"});
+    assert_eq!(call.json()["series"], series);
+    call.answer(200, event);
 }

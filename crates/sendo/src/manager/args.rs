@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Config, Manager};
 use crate::cache::Namespaces;
+use crate::client::Rate;
 use crate::election::ElectionOptions;
 use crate::error::{Error, Result};
 
@@ -33,6 +34,32 @@ pub struct Args {
     )]
     pub namespaces: Vec<String>,
 
+    /// Watch all namespaces but these, separated by commas
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        env = "SENDO_EXCEPT_NAMESPACES",
+        conflicts_with = "namespaces"
+    )]
+    pub except_namespaces: Vec<String>,
+
+    /// Install the program's own kinds, or bring them up to date, before anything starts
+    #[arg(long, env = "SENDO_INSTALL_KINDS")]
+    pub install_kinds: bool,
+
+    /// Workers of a controller, as `name=number`; can be given several times
+    #[arg(long, value_name = "NAME=N", value_delimiter = ',', value_parser = workers, env = "SENDO_WORKERS")]
+    pub workers: Vec<(String, usize)>,
+
+    /// Reconcile everything again every so many seconds [default: never]
+    #[arg(long, value_name = "SECONDS", env = "SENDO_RESYNC")]
+    pub resync: Option<u64>,
+
+    /// Send at most so many requests a second, and five times as many at once [default: no limit]
+    #[arg(long, value_name = "NUMBER", value_parser = rate, env = "SENDO_MAX_REQUESTS")]
+    pub max_requests: Option<Rate>,
+
     /// Elect a leader: run several replicas, one at a time does the work
     #[arg(long, env = "SENDO_LEADER_ELECT")]
     pub leader_elect: bool,
@@ -41,9 +68,44 @@ pub struct Args {
     #[arg(long, value_name = "NAME", env = "SENDO_LEADER_ELECT_NAMESPACE")]
     pub leader_elect_namespace: Option<String>,
 
+    /// Seconds that others wait for a leader that gives no sign
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 15,
+        env = "SENDO_LEASE_DURATION"
+    )]
+    pub lease_duration: u64,
+
+    /// Seconds after its last renewal in which a leader may still write
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        env = "SENDO_RENEW_DEADLINE"
+    )]
+    pub renew_deadline: u64,
+
+    /// Seconds between two attempts to take or to renew the lease
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 2,
+        env = "SENDO_RETRY_PERIOD"
+    )]
+    pub retry_period: u64,
+
     /// Serve metrics here, at /metrics
     #[arg(long, value_name = "ADDRESS", env = "SENDO_METRICS_ADDRESS")]
     pub metrics_address: Option<String>,
+
+    /// Serve metrics through TLS, and only to who may `get /metrics`
+    #[arg(long, env = "SENDO_METRICS_SECURE")]
+    pub metrics_secure: bool,
+
+    /// The folder with `tls.crt` and `tls.key` for that [default: a certificate signed by itself]
+    #[arg(long, value_name = "FOLDER", env = "SENDO_METRICS_CERTIFICATES")]
+    pub metrics_certificates: Option<PathBuf>,
 
     /// Serve probes here, at /healthz and /readyz
     #[arg(long, value_name = "ADDRESS", env = "SENDO_HEALTH_ADDRESS")]
@@ -71,22 +133,42 @@ impl Args {
     /// Connects, and gathers what a manager named `name` needs to run.
     pub async fn config(&self, name: &str, world: World) -> Result<Config> {
         let kube = self.kube_config().await?;
-        let namespace = self.leader_elect_namespace.clone();
         let election = self.leader_elect.then(|| {
-            ElectionOptions::new(&namespace.unwrap_or(kube.default_namespace.clone()), name)
+            let namespace = self.leader_elect_namespace.as_ref();
+            let namespace = namespace.unwrap_or(&kube.default_namespace);
+            ElectionOptions {
+                lease_duration: Duration::from_secs(self.lease_duration),
+                renew_deadline: Duration::from_secs(self.renew_deadline),
+                retry_period: Duration::from_secs(self.retry_period),
+                ..ElectionOptions::new(namespace, name)
+            }
         });
+        let host = kube.cluster_url.authority().map(ToString::to_string);
         let client = kube::Client::try_from(kube)?;
         Ok(Config {
-            namespaces: match &self.namespaces[..] {
-                [] => Namespaces::All,
-                some => Namespaces::Only(some.iter().cloned().collect()),
-            },
+            namespaces: self.chosen_namespaces(),
+            host: host.unwrap_or_default(),
+            rate: self.max_requests,
+            resync: self.resync.map(Duration::from_secs),
+            install_kinds: self.install_kinds,
+            workers: self.workers.iter().cloned().collect(),
             election,
             metrics_address: self.metrics_address.clone(),
+            metrics_secure: self.metrics_secure,
+            metrics_certificates: self.metrics_certificates.clone(),
             health_address: self.health_address.clone(),
             shutdown_timeout: Duration::from_secs(self.shutdown_timeout),
             ..Config::new(client, world)
         })
+    }
+
+    fn chosen_namespaces(&self) -> Namespaces {
+        let set = |names: &[String]| names.iter().cloned().collect();
+        match (&self.namespaces[..], &self.except_namespaces[..]) {
+            ([], []) => Namespaces::All,
+            ([], these) => Namespaces::Except(set(these)),
+            (these, _) => Namespaces::Only(set(these)),
+        }
     }
 
     /// The flag, then `KUBECONFIG`, then the cluster this runs in, then the file in the home folder.
@@ -137,6 +219,25 @@ impl Args {
     }
 }
 
+fn workers(text: &str) -> Result<(String, usize), String> {
+    let fix = || format!("`{text}` is not `name=number`, such as `bucket=8`");
+    let (name, number) = text.split_once('=').ok_or_else(fix)?;
+    match number.parse() {
+        Ok(number) if number > 0 && !name.is_empty() => Ok((name.to_owned(), number)),
+        _ => Err(fix()),
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text.parse::<f64>() {
+        Ok(per_second) if per_second.is_finite() && per_second > 0.0 => Ok(Rate {
+            per_second,
+            burst: (per_second * 5.0).ceil() as u32,
+        }),
+        _ => Err(format!("`{text}` is not a positive number, such as `20`")),
+    }
+}
+
 impl Manager {
     /// The whole of a `main`: reads flags and environment, connects, runs until
     /// Ctrl-C or SIGTERM, and stops in order. A second signal ends the process at once.
@@ -172,5 +273,45 @@ impl Manager {
         };
         world.tasks().stop().await;
         ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
+        Args::try_parse_from([&["program"], flags].concat())
+    }
+
+    #[test]
+    fn flags_say_what_is_wrong_with_them() {
+        let args = parse(&["--workers", "bucket=8,pod=2", "--max-requests", "20"]).unwrap();
+        assert_eq!(
+            args.workers,
+            [("bucket".to_owned(), 8), ("pod".to_owned(), 2)]
+        );
+        assert_eq!(args.max_requests.unwrap().burst, 100);
+        let wrong = parse(&["--workers", "bucket"]).unwrap_err().to_string();
+        assert!(
+            wrong.contains("is not `name=number`, such as `bucket=8`"),
+            "{wrong}"
+        );
+        assert!(parse(&["--max-requests", "0"]).is_err());
+        assert!(parse(&["--workers", "bucket=0"]).is_err());
+    }
+
+    #[test]
+    fn namespaces_are_chosen_or_left_out_and_not_both() {
+        let chosen = |flags: &[&str]| parse(flags).unwrap().chosen_namespaces();
+        assert_eq!(chosen(&[]), Namespaces::All);
+        let two = ["a".to_owned(), "b".to_owned()].into();
+        assert_eq!(chosen(&["--namespaces", "a,b"]), Namespaces::Only(two));
+        let one = ["a".to_owned()].into();
+        assert_eq!(
+            chosen(&["--except-namespaces", "a"]),
+            Namespaces::Except(one)
+        );
+        assert!(parse(&["--namespaces", "a", "--except-namespaces", "b"]).is_err());
     }
 }

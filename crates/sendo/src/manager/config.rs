@@ -1,11 +1,15 @@
 //! Where and how a declared program runs.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sendo_world::World;
 
 use crate::cache::Namespaces;
+use crate::client::Rate;
 use crate::election::ElectionOptions;
+use crate::events::EventsApi;
 
 /// Where and how a [`Manager`](crate::Manager) runs.
 #[derive(Clone)]
@@ -16,11 +20,35 @@ pub struct Config {
     pub world: World,
     /// The namespaces to watch; all of them by default.
     pub namespaces: Namespaces,
+    /// What the API server is called in metrics; `kubernetes` by default.
+    pub host: String,
+    /// How many requests the program may send; as many as it likes by default.
+    pub rate: Option<Rate>,
+    /// How often every cached object is reconciled again without any event;
+    /// never by default. See [`CacheOptions::resync`](crate::cache::CacheOptions::resync).
+    pub resync: Option<Duration>,
+    /// Whether the kinds that the program [defines](crate::Manager::defines) are
+    /// installed or brought up to date when it starts. Not by default: it takes
+    /// permissions that a controller should not have in production.
+    pub install_kinds: bool,
+    /// Other numbers of workers than declared, by the name of the controller.
+    pub workers: BTreeMap<String, usize>,
+    /// Which API events are written to; `v1` by default.
+    pub events: EventsApi,
+    /// Who all writes are booked under in `managedFields`. `None`, the default:
+    /// each controller under its own name.
+    pub field_manager: Option<String>,
     /// How to elect a leader. `None`, the default: no election, this replica leads.
     pub election: Option<ElectionOptions>,
     /// Where metrics are served, at `/metrics`: `host:port`, or `:port` for all
     /// interfaces. `None`, the default: nowhere.
     pub metrics_address: Option<String>,
+    /// Whether metrics are served through TLS, and only to who may `get /metrics`;
+    /// not by default. See [`Security`](crate::metrics::Security).
+    pub metrics_secure: bool,
+    /// The folder of the certificate for that, with `tls.crt` and `tls.key`; by
+    /// default one is made that is signed by itself.
+    pub metrics_certificates: Option<PathBuf>,
     /// Where probes are served, at `/healthz` and `/readyz`, written the same
     /// way. `None`, the default: nowhere.
     pub health_address: Option<String>,
@@ -36,8 +64,17 @@ impl Config {
             client,
             world,
             namespaces: Namespaces::default(),
+            host: "kubernetes".to_owned(),
+            rate: None,
+            resync: None,
+            install_kinds: false,
+            workers: BTreeMap::new(),
+            events: EventsApi::default(),
+            field_manager: None,
             election: None,
             metrics_address: None,
+            metrics_secure: false,
+            metrics_certificates: None,
             health_address: None,
             shutdown_timeout: Duration::from_secs(30),
         }
@@ -48,8 +85,14 @@ impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Config")
             .field("namespaces", &self.namespaces)
+            .field("host", &self.host)
+            .field("rate", &self.rate)
+            .field("resync", &self.resync)
+            .field("install_kinds", &self.install_kinds)
+            .field("workers", &self.workers)
             .field("election", &self.election)
             .field("metrics_address", &self.metrics_address)
+            .field("metrics_secure", &self.metrics_secure)
             .field("health_address", &self.health_address)
             .field("shutdown_timeout", &self.shutdown_timeout)
             .finish_non_exhaustive()

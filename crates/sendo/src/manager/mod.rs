@@ -16,6 +16,7 @@
 
 mod args;
 mod config;
+mod definitions;
 mod run;
 mod runnable;
 
@@ -23,8 +24,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use futures::future::BoxFuture;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
 
-use crate::cache::Selection;
+use crate::cache::{CacheOptions, KindOptions, Selection};
 use crate::controller::{Controller, Declaration};
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, NameTaken, Registry};
@@ -34,7 +37,7 @@ use crate::reader::DeclaredRead;
 pub use args::Args;
 pub use config::Config;
 pub use run::Running;
-pub use runnable::{RunContext, Runnable, everywhere, on_leader};
+pub use runnable::{RunContext, Runnable, alone, everywhere, on_leader};
 
 /// A program that is declared first and run later.
 ///
@@ -47,6 +50,8 @@ pub struct Manager {
     pub(crate) runnables: Vec<Runnable>,
     pub(crate) reads: Vec<DeclaredRead>,
     pub(crate) checks: Vec<Check>,
+    pub(crate) cache: CacheOptions,
+    pub(crate) definitions: Vec<CustomResourceDefinition>,
     pub(crate) metrics: Vec<OwnMetric>,
 }
 
@@ -71,6 +76,11 @@ impl Manager {
             runnables: Vec::new(),
             reads: Vec::new(),
             checks: Vec::new(),
+            cache: CacheOptions {
+                name: name.to_owned(),
+                ..CacheOptions::default()
+            },
+            definitions: Vec::new(),
             metrics: Vec::new(),
         }
     }
@@ -96,6 +106,26 @@ impl Manager {
     pub fn reads<K: Typed>(mut self) -> Self {
         self.reads.push(DeclaredRead::of::<K>(Selection::default()));
         self
+    }
+
+    /// Chooses how a kind is cached: which part of it, cut down to what, delivered
+    /// again how often.
+    pub fn caching<K: Typed>(mut self, options: KindOptions<K>) -> Self {
+        self.cache = self.cache.kind(options);
+        self
+    }
+
+    /// Names a kind of the program's own, from a `#[derive(CustomResource)]`. With
+    /// [`Config::install_kinds`] it is installed, or brought up to date, before
+    /// anything else starts.
+    pub fn defines<K: CustomResourceExt>(mut self) -> Self {
+        self.definitions.push(K::crd());
+        self
+    }
+
+    /// The kinds of the program's own, as it would install them.
+    pub fn definitions(&self) -> &[CustomResourceDefinition] {
+        &self.definitions
     }
 
     /// Adds a check that must pass for the program to count as ready; its error is shown.

@@ -13,15 +13,15 @@ use futures::future::{BoxFuture, FutureExt, join, join_all};
 use sendo_world::{Stop, Task, World};
 use tokio::sync::{mpsc, watch};
 
-use super::{Check, Config, Manager, RunContext, Runnable};
+use super::{Check, Config, Manager, RunContext, Runnable, definitions};
 use crate::cache::{Cache, CacheOptions};
-use crate::client::{Client, ClientOptions};
+use crate::client::{Client, ClientOptions, RateLimit};
 use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
-use crate::election::{Election, Gate};
+use crate::election::{Election, ElectionOptions, Gate, Status};
 use crate::error::{Error, Result};
 use crate::events::Recorder;
 use crate::health::{self, Probes};
-use crate::metrics::{self, Registry};
+use crate::metrics::{self, ClientMetrics, LeaderMetrics, Registry};
 use crate::reader::{DeclaredRead, Reader};
 use crate::serve::Listener;
 
@@ -31,6 +31,7 @@ pub struct Running {
     stop: Stop,
     cache: Cache,
     metrics: Registry,
+    probes: Probes,
     ready: watch::Receiver<bool>,
     life: Task<Result<()>>,
 }
@@ -49,6 +50,11 @@ impl Running {
     /// The metrics.
     pub fn metrics(&self) -> &Registry {
         &self.metrics
+    }
+
+    /// The checks behind the probes, served or not.
+    pub fn probes(&self) -> &Probes {
+        &self.probes
     }
 
     /// Waits until everything that can work on this replica does: all sources
@@ -99,11 +105,15 @@ impl Manager {
         for register in std::mem::take(&mut self.metrics) {
             register(&metrics).map_err(Error::terminal)?;
         }
+        let requests = ClientMetrics::new(&metrics, &config.host);
         let options = CacheOptions {
-            name: self.name.clone(),
-            ..CacheOptions::default()
+            metrics: Some(requests.clone()),
+            resync: config.resync,
+            ..self.cache.clone()
         };
         let cache = Cache::new(config.client.clone(), rooms.caches.clone(), options);
+        metrics.follow_cache(&cache);
+        let rate = config.rate.map(|rate| Arc::new(RateLimit::new(rate)));
         let (tell_ready, ready) = watch::channel(false);
         let (failures, failed) = mpsc::unbounded_channel();
         let life = Life {
@@ -112,17 +122,22 @@ impl Manager {
             rooms,
             cache: cache.clone(),
             metrics: metrics.clone(),
+            requests,
+            rate,
             stop: stop.clone(),
             release: Stop::new(),
             cut_off: Stop::new(),
+            probes: Probes::default(),
             failures,
             tell_ready,
         };
+        let probes = life.probes.clone();
         let life = world.tasks().spawn("manager", life.live(self, failed));
         Ok(Running {
             stop,
             cache,
             metrics,
+            probes,
             ready,
             life,
         })
@@ -154,7 +169,7 @@ impl Rooms {
     fn of_group(&self, elected: Elected) -> &World {
         match elected {
             Elected::Everywhere => &self.everywhere,
-            Elected::OnLeader => &self.leader,
+            Elected::OnLeader | Elected::Alone => &self.leader,
         }
     }
 }
@@ -165,17 +180,40 @@ struct Work {
     run: BoxFuture<'static, Result<()>>,
 }
 
+/// Parts that start and end together, when their election is won.
+#[derive(Default)]
+struct Group {
+    election: Option<Election>,
+    work: Vec<Work>,
+}
+
+impl Group {
+    fn gate(&self) -> Option<Gate> {
+        self.election.as_ref().map(Election::gate)
+    }
+}
+
+#[derive(Default)]
+struct Groups {
+    everywhere: Group,
+    leader: Group,
+    alone: Vec<Group>,
+}
+
 struct Life {
     name: String,
     config: Config,
     rooms: Rooms,
     cache: Cache,
     metrics: Registry,
+    requests: ClientMetrics,
+    rate: Option<Arc<RateLimit>>,
     stop: Stop,
     /// Cancelled when the lease may be given back: all that the leader did has ended.
     release: Stop,
     /// Cancelled when work in flight has had its time.
     cut_off: Stop,
+    probes: Probes,
     failures: mpsc::UnboundedSender<Error>,
     tell_ready: watch::Sender<bool>,
 }
@@ -199,43 +237,68 @@ impl Life {
     /// until the program counts as ready.
     async fn begin(&self, manager: Manager) -> Result<Vec<BoxFuture<'static, ()>>> {
         self.serve(manager.checks).await?;
-        let election = match &self.config.election {
-            Some(options) => Some(Election::new(&self.rooms.election, options.clone())?),
-            None => None,
-        };
-        let gate = election.as_ref().map(Election::gate);
-        let (mut everywhere, mut leader, mut ready) = (Vec::new(), Vec::new(), Vec::new());
-        for controller in manager.controllers {
-            let elected = controller.declaration.elected;
-            let gate = gate.clone().filter(|_| elected == Elected::OnLeader);
-            let (work, is_ready) = self.prepare(controller, gate);
-            ready.push(is_ready);
-            match elected {
-                Elected::Everywhere => everywhere.push(work),
-                Elected::OnLeader => leader.push(work),
+        if self.config.install_kinds {
+            let client = self.client(&self.name, &self.config.world, None);
+            let clock = self.config.world.clock();
+            let install = definitions::install(&client, clock, &manager.definitions);
+            match self.stop.run_until_cancelled(install).await {
+                Some(installed) => installed?,
+                None => return Ok(Vec::new()),
             }
         }
-        for runnable in manager.runnables {
-            let gate = gate
-                .clone()
-                .filter(|_| runnable.elected == Elected::OnLeader);
-            let group = match runnable.elected {
-                Elected::Everywhere => &mut everywhere,
-                Elected::OnLeader => &mut leader,
-            };
-            group.push(self.runnable(runnable, &manager.reads, gate));
+        let mut groups = Groups::default();
+        if let Some(options) = &self.config.election {
+            groups.leader.election = Some(self.candidate("election", options.clone())?);
         }
-        start_group(
+        let mut ready = Vec::new();
+        for controller in manager.controllers {
+            let (elected, name) = (controller.declaration.elected, controller.name().to_owned());
+            let group = self.group(&mut groups, elected, &name)?;
+            let (work, is_ready) = self.prepare(controller, group.gate())?;
+            ready.push(is_ready);
+            group.work.push(work);
+        }
+        for runnable in manager.runnables {
+            let group = self.group(&mut groups, runnable.elected, &runnable.name)?;
+            let work = self.runnable(runnable, &manager.reads, group.gate());
+            group.work.push(work);
+        }
+        let Groups {
             everywhere,
-            &self.rooms.everywhere,
-            &self.cut_off,
-            &self.failures,
-        );
-        match election {
-            None => start_group(leader, &self.rooms.leader, &self.cut_off, &self.failures),
-            Some(election) => self.elect(election, leader),
+            leader,
+            alone,
+        } = groups;
+        let (cut_off, failures) = (&self.cut_off, &self.failures);
+        start_group(everywhere.work, &self.rooms.everywhere, cut_off, failures);
+        for Group { election, work } in alone.into_iter().chain([leader]) {
+            match election {
+                None => start_group(work, &self.rooms.leader, cut_off, failures),
+                Some(election) => self.elect(election, work),
+            }
         }
         Ok(ready)
+    }
+
+    /// The parts that start together with one that is called `name`.
+    fn group<'a>(
+        &self,
+        groups: &'a mut Groups,
+        elected: Elected,
+        name: &str,
+    ) -> Result<&'a mut Group> {
+        match elected {
+            Elected::Everywhere => return Ok(&mut groups.everywhere),
+            Elected::OnLeader => return Ok(&mut groups.leader),
+            Elected::Alone => {}
+        }
+        let mut own = Group::default();
+        if let Some(options) = &self.config.election {
+            let mut options = options.clone();
+            options.name = format!("{}-{name}", options.name);
+            own.election = Some(self.candidate(&format!("election {name}"), options)?);
+        }
+        groups.alone.push(own);
+        Ok(groups.alone.last_mut().expect("it was just put there"))
     }
 
     async fn go_on(
@@ -258,7 +321,7 @@ impl Life {
 
     /// Binds and serves what was asked for: metrics and probes.
     async fn serve(&self, checks: Vec<Check>) -> Result<()> {
-        let probes = Probes::default();
+        let probes = self.probes.clone();
         let cache = self.cache.clone();
         probes.ready.add("caches", move || {
             let states = cache.states();
@@ -276,7 +339,15 @@ impl Life {
         if let Some(address) = &self.config.metrics_address {
             let listener = Listener::bind(address, "--metrics-address").await?;
             let (room, registry, stop) = (world.clone(), self.metrics.clone(), stop.clone());
-            let serve = async move { metrics::serve(listener, &room, &registry, &stop).await };
+            let mut security = None;
+            if self.config.metrics_secure {
+                let client = self.client(&self.name, world, None);
+                let folder = self.config.metrics_certificates.as_deref();
+                security = Some(metrics::Security::new(client, world, folder)?);
+            }
+            let serve = async move {
+                metrics::serve(listener, &room, &registry, security, &stop).await;
+            };
             world.tasks().spawn("metrics", serve);
         }
         if let Some(address) = &self.config.health_address {
@@ -313,20 +384,38 @@ impl Life {
         });
     }
 
+    /// A candidate for a lease. While it competes or leads, the program is ready.
+    fn candidate(&self, check: &str, mut options: ElectionOptions) -> Result<Election> {
+        let metrics = LeaderMetrics::new(&self.metrics, &options.name);
+        options.metrics.get_or_insert(metrics);
+        let election = Election::new(&self.rooms.election, options)?;
+        let status = election.status();
+        self.probes.ready.add(check, move || {
+            let over = matches!(*status.borrow(), Status::Over);
+            async move {
+                match over {
+                    true => Err("leadership has ended, and so does this process"),
+                    false => Ok(()),
+                }
+            }
+        })?;
+        Ok(election)
+    }
+
     /// Opens a controller's sources. Its workers start with its group, and wait
     /// until the sources have delivered what was there.
     fn prepare(
         &self,
         controller: Controller,
         gate: Option<Gate>,
-    ) -> (Work, BoxFuture<'static, ()>) {
+    ) -> Result<(Work, BoxFuture<'static, ()>)> {
         let name = controller.name().to_owned();
         let world = self
             .rooms
             .of_group(controller.declaration.elected)
             .child(&name);
         let events = self.client(&name, &self.rooms.events, None);
-        let recorder = Recorder::start(events, &self.rooms.events, &name);
+        let recorder = Recorder::start(events, &self.rooms.events, &name, self.config.events);
         let surroundings = Surroundings {
             cache: self.cache.clone(),
             client: self.client(&name, &world, gate),
@@ -335,9 +424,16 @@ impl Life {
             recorder,
             world,
             namespaces: self.config.namespaces.clone(),
+            workers: self.config.workers.clone(),
             cut_off: self.cut_off.clone(),
         };
-        let Prepared { ready, work } = (controller.prepare)(surroundings);
+        let Prepared { ready, work, stuck } = (controller.prepare)(surroundings);
+        if let Some(stuck) = stuck {
+            self.probes.live.add(&format!("workers-{name}"), move || {
+                let stuck = stuck();
+                async move { stuck.map_or(Ok(()), Err) }
+            })?;
+        }
         let ready = ready.shared();
         let started = ready.clone();
         let run = async move {
@@ -349,13 +445,16 @@ impl Life {
             name,
             run: Box::pin(run),
         };
-        (work, Box::pin(ready))
+        Ok((work, Box::pin(ready)))
     }
 
     /// A client in the name of a part; a leader's writes pass its gate.
-    fn client(&self, field_manager: &str, world: &World, gate: Option<Gate>) -> Client {
+    fn client(&self, part: &str, world: &World, gate: Option<Gate>) -> Client {
+        let name = self.config.field_manager.as_deref().unwrap_or(part);
         let options = ClientOptions {
-            name: field_manager.to_owned(),
+            rate: self.rate.clone(),
+            metrics: Some(self.requests.clone()),
+            name: name.to_owned(),
             ..ClientOptions::default()
         };
         let kube = self.config.client.clone();

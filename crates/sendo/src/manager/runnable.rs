@@ -49,6 +49,14 @@ where
     runnable(name, Elected::Everywhere, run)
 }
 
+/// Work for one replica at a time, elected for it alone; see [`Elected::Alone`].
+pub fn alone<F>(name: &str, run: impl FnOnce(RunContext) -> F + Send + 'static) -> Runnable
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    runnable(name, Elected::Alone, run)
+}
+
 fn runnable<F>(
     name: &str,
     elected: Elected,

@@ -20,6 +20,7 @@ pub(super) struct Families {
     errors: Counters,
     terminal: Counters,
     panics: Counters,
+    handler_panics: Counters,
     timeouts: Counters,
     time: Histograms,
     workers: Gauges,
@@ -41,6 +42,11 @@ impl Families {
             timeouts: counters(
                 "reconcile_timeouts_total",
                 "Reconciles that took longer than they may",
+            ),
+            handler_panics: to.own(
+                "sendo_handler_panics_total",
+                "Events that were skipped because a handler or predicate panicked",
+                Counters::default(),
             ),
             time: to.own(
                 &name("reconcile_time_seconds"),
@@ -98,6 +104,7 @@ pub struct ControllerMetrics {
     errors: Counter,
     terminal: Counter,
     panics: Counter,
+    handler_panics: Counter,
     timeouts: Counter,
     time: Histogram,
     workers: Gauge,
@@ -122,11 +129,17 @@ impl ControllerMetrics {
             errors: families.errors.get_or_create_owned(&labels),
             terminal: families.terminal.get_or_create_owned(&labels),
             panics: families.panics.get_or_create_owned(&labels),
+            handler_panics: families.handler_panics.get_or_create_owned(&labels),
             timeouts: families.timeouts.get_or_create_owned(&labels),
             time: families.time.get_or_create_owned(&labels),
             workers: families.workers.get_or_create_owned(&labels),
             active: families.active.get_or_create_owned(&labels),
         }
+    }
+
+    /// Counts an event whose handler or predicate panicked.
+    pub fn handler_panicked(&self) {
+        self.handler_panics.inc();
     }
 
     /// Sets the number of workers.

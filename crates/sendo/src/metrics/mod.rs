@@ -17,14 +17,17 @@
 //! # Ok::<(), sendo::metrics::NameTaken>(())
 //! ```
 
+mod cache;
 mod client;
 mod controller;
 mod exposition;
 mod format;
+mod guard;
 mod leader;
 mod process;
 mod queue;
 mod serve;
+mod source;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -40,12 +43,14 @@ pub use prometheus_client::metrics::gauge::Gauge;
 pub use prometheus_client::metrics::histogram::Histogram;
 pub use prometheus_client::registry::Metric;
 
+use crate::object::Kind;
+
 pub use client::ClientMetrics;
 pub use controller::{ActiveWorker, ControllerMetrics, Outcome};
 pub use format::Format;
 pub use leader::LeaderMetrics;
 pub use queue::QueueMetrics;
-pub use serve::serve;
+pub use serve::{Security, serve};
 
 /// The metrics of one manager. Clones share them.
 ///
@@ -59,6 +64,9 @@ struct Shared {
     registered: Mutex<Registered>,
     families: Families,
     queues: Arc<queue::Queues>,
+    sources: Arc<source::Sources>,
+    caches: Arc<cache::Caches>,
+    latency: Histograms,
 }
 
 #[derive(Default)]
@@ -66,6 +74,9 @@ struct Registered {
     metrics: Inner,
     names: BTreeSet<String>,
 }
+
+/// Seconds: an idle controller takes microseconds, a busy one longer.
+const EVENT_BUCKETS: [f64; 9] = [1e-5, 1e-4, 1e-3, 5e-3, 0.025, 0.1, 0.5, 2.5, 10.0];
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -76,7 +87,7 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 struct Families {
     controller: controller::Families,
     queue: queue::Families,
-    requests: Counters,
+    requests: client::Families,
     leader: Gauges,
 }
 
@@ -106,22 +117,42 @@ impl Registry {
         let families = Families {
             controller: controller::Families::register(&mut registered),
             queue: queue::Families::register(&mut registered),
-            requests: client::register(&mut registered),
+            requests: client::Families::register(&mut registered),
             leader: leader::register(&mut registered),
         };
         let queues = Arc::new(queue::Queues::default());
+        let sources = Arc::new(source::Sources::default());
+        let caches = Arc::new(cache::Caches::default());
+        let latency = registered.own(
+            "sendo_event_latency_seconds",
+            "How long a change waits between its arrival in the cache and the controller's taking it",
+            Histograms::new_with_constructor(|| Histogram::new(EVENT_BUCKETS)),
+        );
+        registered.names.extend(cache::COLLECTED.map(String::from));
         registered.names.extend(queue::COLLECTED.map(String::from));
+        registered.names.extend(source::COLLECTED.map(String::from));
         registered.names.extend(process::NAMES.map(String::from));
         let collectors = &mut registered.metrics;
         collectors.register_collector(Box::new(queues.clone()));
+        collectors.register_collector(Box::new(sources.clone()));
+        collectors.register_collector(Box::new(caches.clone()));
         collectors.register_collector(Box::new(process::Process));
         Registry {
             shared: Arc::new(Shared {
                 registered: Mutex::new(registered),
                 families,
                 queues,
+                sources,
+                caches,
+                latency,
             }),
         }
+    }
+
+    /// How long changes of a kind wait in the cache for the controller.
+    pub(crate) fn event_latency(&self, kind: &Kind) -> Histogram {
+        let labels = vec![("kind", kind.to_string())];
+        self.shared.latency.get_or_create_owned(&labels)
     }
 
     /// Registers a metric under the name it is scraped by: a counter's ends in `_total`.

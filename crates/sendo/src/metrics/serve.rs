@@ -1,22 +1,68 @@
 //! The page that a Prometheus server scrapes.
 
+use std::path::Path;
+
 use http::StatusCode;
 use sendo_world::{Stop, World};
+use tokio_rustls::TlsAcceptor;
 
+use super::guard::Guard;
 use super::{Format, Registry};
+use crate::client::Client;
 use crate::serve::{Answer, Asked, Listener};
+use crate::tls::{self, TlsError};
 
-/// Serves `registry` on `/metrics`, in plain HTTP, until `stop`.
+/// Serves `registry` on `/metrics` until `stop`: in plain HTTP or, with
+/// `security`, through TLS and only to whom the API server lets see it.
 ///
 /// A scraper gets OpenMetrics if it prefers that, and the classic text otherwise.
 /// After the stop, scrapes under way may finish; no connection is left on return.
-pub async fn serve(listener: Listener, world: &World, registry: &Registry, stop: &Stop) {
+pub async fn serve(
+    listener: Listener,
+    world: &World,
+    registry: &Registry,
+    security: Option<Security>,
+    stop: &Stop,
+) {
     let registry = registry.clone();
+    let (tls, guard) = security.map(|s| (s.tls, s.guard)).unzip();
     let handler = move |asked: Asked| {
-        let answer = answer(&registry, &asked);
-        async move { answer }
+        let (registry, guard) = (registry.clone(), guard.clone());
+        async move {
+            let refusal = match &guard {
+                Some(guard) => guard.refusal(&asked.authorization, &asked.path).await,
+                None => None,
+            };
+            refusal.unwrap_or_else(|| answer(&registry, &asked))
+        }
     };
-    listener.serve(world, stop, handler).await;
+    listener.serve_with(tls, world, stop, handler).await;
+}
+
+/// Metrics through TLS, for those only who show a token of somebody who may
+/// `get /metrics`: a TokenReview and a SubjectAccessReview, asked of the API
+/// server once a minute for each token.
+#[derive(Clone)]
+pub struct Security {
+    tls: TlsAcceptor,
+    guard: Guard,
+}
+
+impl Security {
+    /// With the certificate `tls.crt` and the key `tls.key` of a folder; without
+    /// one, with a certificate that is signed by itself. `client` asks who may.
+    pub fn new(client: Client, world: &World, folder: Option<&Path>) -> Result<Self, TlsError> {
+        Ok(Security {
+            tls: tls::acceptor(folder)?,
+            guard: Guard::new(client, world.clock().clone()),
+        })
+    }
+}
+
+impl std::fmt::Debug for Security {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Security")
+    }
 }
 
 fn answer(registry: &Registry, asked: &Asked) -> Answer {

@@ -29,7 +29,7 @@ const KEEP_CAPACITY: usize = 4096;
 pub struct Core<K> {
     entries: Slab<Entry<K>>,
     /// Entries by key. Never iterated, so its random order is never seen.
-    by_key: HashTable<u32>,
+    by_key: HashTable<Slot>,
     hasher: RandomState,
     /// Ready entries: one lane per priority in use, the highest last.
     lanes: Vec<Lane>,
@@ -38,7 +38,7 @@ pub struct Core<K> {
     /// How many picks in a row have passed over the oldest ready entry.
     passed_over: u32,
     /// Entries that are not due yet, by time and then by turn.
-    waiting: BTreeSet<(Moment, u64, u32)>,
+    waiting: BTreeSet<(At, u64, u32)>,
     next_turn: u64,
     /// Entries handed out, the longest-running first.
     working: List<PLACE>,
@@ -51,6 +51,47 @@ pub struct Core<K> {
     closed: bool,
 }
 
+/// A place in the table: enough of the hash to find and to move it without a
+/// look at its entry, which at a million entries is far away.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u32,
+    at: u32,
+}
+
+impl Slot {
+    /// The table wants good bits at both ends.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// A moment in half the room: nanoseconds since the clock's start, enough for
+/// five centuries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct At(u64);
+
+impl At {
+    fn since(self, earlier: At) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    fn after(self, delay: Duration) -> At {
+        let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        At(self.0.saturating_add(nanos))
+    }
+
+    fn moment(self) -> Moment {
+        Moment::START + Duration::from_nanos(self.0)
+    }
+}
+
+impl From<Moment> for At {
+    fn from(moment: Moment) -> Self {
+        At(0).after(moment - Moment::START)
+    }
+}
+
 #[derive(Debug)]
 struct Lane {
     priority: Priority,
@@ -60,7 +101,7 @@ struct Lane {
 #[derive(Debug)]
 struct Entry<K> {
     key: K,
-    hash: u64,
+    hash: u32,
     links: [Link; 2],
     state: State,
     /// Of the entry in its lane; while working, of the pick.
@@ -72,16 +113,16 @@ struct Entry<K> {
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// In a lane, to be picked.
-    Ready { since: Moment },
+    Ready { since: At },
     /// To become ready when due.
-    Waiting { due: Moment, turn: u64 },
+    Waiting { due: At, turn: u64 },
     /// Handed out; added meanwhile, it comes back when done.
-    Working { since: Moment, again: Option<Again> },
+    Working { since: At, again: Option<Again> },
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Again {
-    due: Moment,
+    due: At,
     priority: Priority,
 }
 
@@ -151,8 +192,9 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         if self.closed {
             return Added::Refused;
         }
-        self.advance(now);
-        let hash = self.hasher.hash_one(&key);
+        let now = At::from(now);
+        self.ripen(now);
+        let hash = self.hash(&key);
         match self.find(hash, &key) {
             Some(at) => self.merge(now, at, add),
             None => {
@@ -168,12 +210,13 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         if self.closed {
             return None;
         }
-        self.advance(now);
-        let hash = self.hasher.hash_one(&key);
+        let now = At::from(now);
+        self.ripen(now);
+        let hash = self.hash(&key);
         if let Some(at) = self.find(hash, &key) {
             return Some(self.retry_entry(now, at));
         }
-        let delay = self.options.limiter.delay(0, now);
+        let delay = self.options.limiter.delay(0, now.moment());
         let at = self.insert(now, key, hash, Add::because(Reason::RETRY).after(delay));
         self.entry(at).attempts = 1;
         Some(delay)
@@ -184,23 +227,24 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         if self.closed {
             return None;
         }
-        self.advance(now);
+        let now = At::from(now);
+        self.ripen(now);
         Some(self.retry_entry(now, ticket.0))
     }
 
-    /// As [`Core::add`], for an entry in work, with the priority it was picked with at least.
+    /// As [`Core::add`], for an entry in work.
     pub fn add_picked(&mut self, now: Moment, ticket: Ticket, add: Add) -> Added {
         if self.closed {
             return Added::Refused;
         }
-        self.advance(now);
-        let priority = add.priority.max(self.entry(ticket.0).priority);
-        self.merge(now, ticket.0, add.priority(priority))
+        let now = At::from(now);
+        self.ripen(now);
+        self.merge(now, ticket.0, add)
     }
 
     /// Starts the backoff of `key` anew.
     pub fn forget(&mut self, key: &K) {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         if let Some(at) = self.find(hash, key) {
             self.entry(at).attempts = 0;
         }
@@ -216,7 +260,8 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     /// The first of the highest lane; but once the oldest of all ready entries
     /// has been passed over `fairness - 1` times, that one.
     pub fn pick(&mut self, now: Moment) -> Option<Pick<K>> {
-        self.advance(now);
+        let now = At::from(now);
+        self.ripen(now);
         let oldest = self.ready.first()?;
         let best = self.lanes.last().and_then(|lane| lane.entries.first())?;
         let at = if self.passed_over + 1 < self.options.fairness.get() {
@@ -232,7 +277,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
 
         self.leave_lane(at);
         self.working.push_back(&mut self.entries, at);
-        self.working_since += now - Moment::START;
+        self.working_since += now.since(At(0));
         let entry = &mut self.entries[at as usize];
         let State::Ready { since } = entry.state else {
             unreachable!("an entry in a lane is ready");
@@ -247,20 +292,21 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             attempts: entry.attempts,
             priority: entry.priority,
             reasons: self.reasons.tell(std::mem::take(&mut entry.reasons)),
-            waited: now - since,
+            waited: now.since(since),
         })
     }
 
     /// Ends the work on an entry, which comes back if it was added meanwhile
     /// and is forgotten otherwise. Returns how long the work took.
     pub fn done(&mut self, now: Moment, ticket: Ticket) -> Duration {
-        self.advance(now);
+        let now = At::from(now);
+        self.ripen(now);
         let at = ticket.0;
         let State::Working { since, again } = self.entry(at).state else {
             unreachable!("a ticket is valid until its entry is done");
         };
         self.working.remove(&mut self.entries, at);
-        self.working_since -= since - Moment::START;
+        self.working_since -= since.since(At(0));
         match again {
             Some(Again { due, priority }) => {
                 self.entry(at).priority = priority;
@@ -268,16 +314,20 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             }
             None => self.remove(at),
         }
-        now - since
+        now.since(since)
     }
 
     /// When the first waiting entry is due.
     pub fn next_due(&self) -> Option<Moment> {
-        self.waiting.first().map(|(due, ..)| *due)
+        self.waiting.first().map(|(due, ..)| due.moment())
     }
 
     /// Makes ready what is due.
     pub fn advance(&mut self, now: Moment) {
+        self.ripen(now.into());
+    }
+
+    fn ripen(&mut self, now: At) {
         while let Some(&(due, turn, at)) = self.waiting.first()
             && due <= now
         {
@@ -303,7 +353,8 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
 
     /// Takes no more additions and drops what is not due; what is ready is still handed out.
     pub fn shut_down(&mut self, now: Moment) {
-        self.advance(now);
+        let now = At::from(now);
+        self.ripen(now);
         self.closed = true;
         for (_, _, at) in std::mem::take(&mut self.waiting) {
             self.remove(at);
@@ -328,13 +379,14 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
 
     /// What is in the queue, counted.
     pub fn stats(&self, now: Moment) -> Stats {
+        let now = At::from(now);
         let longest = self.working.first().map(|at| &self.entries[at as usize]);
         let longest_running = match longest.map(|entry| entry.state) {
-            Some(State::Working { since, .. }) => now - since,
+            Some(State::Working { since, .. }) => now.since(since),
             _ => Duration::ZERO,
         };
         let working = self.working.len();
-        let passed = (now - Moment::START).saturating_mul(working as u32);
+        let passed = now.since(At(0)).saturating_mul(working as u32);
         Stats {
             ready: self
                 .lanes
@@ -362,18 +414,21 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         }
     }
 
-    fn find(&self, hash: u64, key: &K) -> Option<u32> {
-        let found = self
-            .by_key
-            .find(hash, |at| self.entries[*at as usize].key == *key);
-        found.copied()
+    fn hash(&self, key: &K) -> u32 {
+        (self.hasher.hash_one(key) >> 32) as u32
+    }
+
+    fn find(&self, hash: u32, key: &K) -> Option<u32> {
+        let is_it = |slot: &Slot| slot.hash == hash && self.entries[slot.at as usize].key == *key;
+        let found = self.by_key.find(Slot::spread(hash), is_it);
+        found.map(|slot| slot.at)
     }
 
     fn entry(&mut self, at: u32) -> &mut Entry<K> {
         &mut self.entries[at as usize]
     }
 
-    fn insert(&mut self, now: Moment, key: K, hash: u64, add: Add) -> u32 {
+    fn insert(&mut self, now: At, key: K, hash: u32, add: Add) -> u32 {
         self.count(add, Added::New);
         let mut reasons = ReasonSet::default();
         reasons.add(self.reasons.number(add.reason));
@@ -387,9 +442,10 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             reasons,
         });
         let at = u32::try_from(at).expect("a queue holds fewer than 2^32 entries");
+        let place = |slot: &Slot| Slot::spread(slot.hash);
         self.by_key
-            .insert_unique(hash, at, |at| self.entries[*at as usize].hash);
-        self.schedule(now, at, now + add.after);
+            .insert_unique(Slot::spread(hash), Slot { hash, at }, place);
+        self.schedule(now, at, now.after(add.after));
         at
     }
 
@@ -399,7 +455,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     }
 
     /// Puts an entry that is nowhere where it belongs.
-    fn schedule(&mut self, now: Moment, at: u32, due: Moment) {
+    fn schedule(&mut self, now: At, at: u32, due: At) {
         if due <= now {
             return self.enter_lane(at, due);
         }
@@ -409,9 +465,9 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         self.entry(at).state = State::Waiting { due, turn };
     }
 
-    fn merge(&mut self, now: Moment, at: u32, add: Add) -> Added {
+    fn merge(&mut self, now: At, at: u32, add: Add) -> Added {
         let reason = self.reasons.number(add.reason);
-        let due = now + add.after;
+        let due = now.after(add.after);
         let mut added = Added::Merged;
         let entry = self.entry(at);
         entry.reasons.add(reason);
@@ -445,9 +501,9 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         added
     }
 
-    fn retry_entry(&mut self, now: Moment, at: u32) -> Duration {
+    fn retry_entry(&mut self, now: At, at: u32) -> Duration {
         let attempts = self.entry(at).attempts;
-        let delay = self.options.limiter.delay(attempts, now);
+        let delay = self.options.limiter.delay(attempts, now.moment());
         let entry = self.entry(at);
         entry.attempts = attempts.saturating_add(1);
         let priority = entry.priority;
@@ -456,7 +512,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         delay
     }
 
-    fn enter_lane(&mut self, at: u32, since: Moment) {
+    fn enter_lane(&mut self, at: u32, since: At) {
         let entry = &mut self.entries[at as usize];
         entry.state = State::Ready { since };
         let priority = entry.priority;
@@ -499,7 +555,9 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     /// Drops an entry that is in no list.
     fn remove(&mut self, at: u32) {
         let hash = self.entries.remove(at as usize).hash;
-        let found = self.by_key.find_entry(hash, |other| *other == at);
+        let found = self
+            .by_key
+            .find_entry(Slot::spread(hash), |slot| slot.at == at);
         found.expect("every entry is found by its key").remove();
         if self.entries.is_empty() && self.entries.capacity() > KEEP_CAPACITY {
             self.entries = Slab::new();

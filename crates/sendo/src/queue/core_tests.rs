@@ -198,13 +198,18 @@ fn a_key_that_leaves_the_queue_is_forgotten() {
 }
 
 #[test]
-fn again_after_keeps_the_priority_of_the_pick() {
+fn what_comes_again_has_the_priority_it_is_given_or_that_of_an_event_meanwhile() {
     let mut core = core();
     core.add(at(0), "a", urgent(4));
     let pick = core.pick(at(0)).unwrap();
-    core.add_picked(at(0), pick.ticket, after(10));
+    core.add_picked(at(0), pick.ticket, after(10).priority(Priority(1)));
     core.done(at(0), pick.ticket);
-    assert_eq!(core.pick(at(10)).unwrap().priority, Priority(4));
+    let pick = core.pick(at(10)).unwrap();
+    assert_eq!(pick.priority, Priority(1));
+    core.add_picked(at(10), pick.ticket, after(10).priority(Priority(1)));
+    core.add(at(11), "a", urgent(7));
+    core.done(at(12), pick.ticket);
+    assert_eq!(core.pick(at(12)).unwrap().priority, Priority(7));
 }
 
 #[test]

@@ -285,10 +285,10 @@ impl<K: Hash + Eq + Clone + Debug + Send + 'static> Picked<K> {
         shared.change(|core, now| core.retry_picked(now, self.pick.ticket))
     }
 
-    /// Adds the key once more after `delay`, with its priority.
-    pub fn again_after(&self, delay: Duration) -> Added {
+    /// Adds the key once more after `delay`, with this priority.
+    pub fn again_after(&self, delay: Duration, priority: Priority) -> Added {
         let shared = &self.queue.shared;
-        let add = Add::because(Reason::AFTER).after(delay);
+        let add = Add::because(Reason::AFTER).after(delay).priority(priority);
         shared.change(|core, now| core.add_picked(now, self.pick.ticket, add))
     }
 

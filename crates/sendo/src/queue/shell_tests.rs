@@ -153,7 +153,11 @@ async fn a_busy_worker_lets_others_run() {
         let queue = queue.clone();
         world.tasks().spawn("spins", async move {
             while !stop.is_cancelled() {
-                queue.next().await.unwrap().again_after(Duration::ZERO);
+                queue
+                    .next()
+                    .await
+                    .unwrap()
+                    .again_after(Duration::ZERO, Priority::NORMAL);
             }
         })
     };

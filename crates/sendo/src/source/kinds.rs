@@ -169,7 +169,9 @@ impl Scan {
             for prepare in &self.declared.prepare {
                 prepare(&informer);
             }
-            let tagged = deliveries(informer.subscribe()).map(move |item| (kind.clone(), item));
+            let latency = self.opening.metrics.event_latency(&kind);
+            let tagged =
+                deliveries(informer.subscribe(), latency).map(move |item| (kind.clone(), item));
             self.streams.push(tagged.boxed());
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Where events come from: kinds of the API, channels, streams.
+//! Where events come from: kinds of the API, channels, tickers, streams, functions.
 //!
 //! A source is a value. It is declared with a controller and opened when the
 //! manager runs; it then delivers what is there already, says that this was all,
@@ -6,21 +6,25 @@
 //! source has said so.
 
 mod channel;
+mod function;
 mod kinds;
 
 use std::fmt;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt};
+use prometheus_client::metrics::histogram::Histogram;
 use sendo_world::World;
 
 use crate::Event;
 use crate::cache::{Cache, Delivery, Namespaces, Selection, Subscription};
+use crate::metrics::Registry;
 use crate::object::{Kind, Object, ObjectExt, Typed};
 use crate::predicate::Predicate;
-use crate::queue::Priority;
+use crate::queue::{Priority, Reason};
 use crate::reader::{DeclaredRead, within};
 
 pub use channel::{Closed, Sender, channel};
+pub use function::{Output, Tick, function, ticker};
 pub use kinds::{AnyMeta, EveryKind, every_kind};
 
 /// What a source delivers.
@@ -38,7 +42,7 @@ pub struct Source<E> {
     name: String,
     pub(crate) read: Option<DeclaredRead>,
     passes: Box<dyn Fn(&E) -> bool + Send + Sync>,
-    priority: fn(&E) -> Priority,
+    urgency: fn(&E) -> (Priority, Reason),
     open: Box<dyn FnOnce(Opening) -> BoxStream<'static, Item<E>> + Send>,
 }
 
@@ -48,8 +52,8 @@ pub(crate) struct Opened<E> {
     pub(crate) items: BoxStream<'static, Item<E>>,
     /// Whether an event goes on to the handler. User code: it may panic.
     pub(crate) passes: Box<dyn Fn(&E) -> bool + Send + Sync>,
-    /// How urgent an event is.
-    pub(crate) priority: fn(&E) -> Priority,
+    /// How urgent an event is, and what it is called in the queue.
+    pub(crate) urgency: fn(&E) -> (Priority, Reason),
 }
 
 /// What a source finds when it is opened.
@@ -58,8 +62,13 @@ pub(crate) struct Opening {
     pub(crate) cache: Cache,
     pub(crate) client: kube::Client,
     pub(crate) world: World,
+    pub(crate) metrics: Registry,
+    /// The controller and the source, as metrics call them.
+    pub(crate) name: String,
     /// The namespaces the program is confined to.
     pub(crate) namespaces: Namespaces,
+    /// Whether the source can be taken away again while the program runs.
+    pub(crate) removable: bool,
 }
 
 impl<E> Source<E> {
@@ -71,9 +80,26 @@ impl<E> Source<E> {
             name: name.into(),
             read: None,
             passes: Box::new(|_| true),
-            priority: |_| Priority::NORMAL,
+            urgency: |_| (Priority::NORMAL, Reason::EVENT),
             open: Box::new(open),
         }
+    }
+
+    /// The source under another name.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.to_owned();
+        self
+    }
+
+    /// Delivers only the events that pass, whatever their type. Those that
+    /// passed before must pass this, too.
+    pub fn when(mut self, passes: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self
+    where
+        E: 'static,
+    {
+        let before = self.passes;
+        self.passes = Box::new(move |event| before(event) && passes(event));
+        self
     }
 
     /// What the source is called in logs, metrics and printed declarations.
@@ -85,7 +111,7 @@ impl<E> Source<E> {
         Opened {
             items: (self.open)(opening),
             passes: self.passes,
-            priority: self.priority,
+            urgency: self.urgency,
         }
     }
 }
@@ -140,11 +166,23 @@ impl<K: Typed> From<KindSource<K>> for Source<Event<K>> {
         let read = DeclaredRead::of::<K>(selection.clone());
         let mut source = Source::new(kind.to_string(), move |opening: Opening| {
             let selection = within::<K>(&selection, &opening.namespaces);
+            if opening.removable {
+                let lease = opening.cache.lease::<K>(kind, selection);
+                let latency = opening.metrics.event_latency(lease.informer().kind());
+                let events = deliveries(lease.informer().subscribe(), latency);
+                // What is watched for this source alone is watched as long as it is there.
+                return events
+                    .inspect(move |_| {
+                        let _kept = &lease;
+                    })
+                    .boxed();
+            }
             let informer = opening.cache.informer::<K>(kind, selection);
-            deliveries(informer.subscribe())
+            let latency = opening.metrics.event_latency(informer.kind());
+            deliveries(informer.subscribe(), latency)
         });
         source.read = Some(read);
-        source.priority = urgency;
+        source.urgency = urgency;
         if let Some(predicate) = predicate {
             source.passes = Box::new(move |event| predicate.passes(event));
         }
@@ -153,28 +191,31 @@ impl<K: Typed> From<KindSource<K>> for Source<Event<K>> {
 }
 
 /// What was there at the start, and what did not change, can wait behind real news.
-fn urgency<K: Object>(event: &Event<K>) -> Priority {
-    let news = match event {
-        Event::Created { initial, .. } => !initial,
-        Event::Updated { old, new } => old.version() != new.version(),
-        Event::Deleted { .. } => true,
-    };
-    if news {
-        Priority::NORMAL
-    } else {
-        Priority::LOW
+fn urgency<K: Object>(event: &Event<K>) -> (Priority, Reason) {
+    match event {
+        Event::Created { initial: true, .. } => (Priority::LOW, Reason::INITIAL),
+        Event::Updated { old, new } if old.version() == new.version() => {
+            (Priority::LOW, Reason::RESYNC)
+        }
+        _ => (Priority::NORMAL, Reason::EVENT),
     }
 }
 
-fn deliveries<K: Object>(subscription: Subscription<K>) -> BoxStream<'static, Item<Event<K>>> {
-    let next = |mut subscription: Subscription<K>| async {
+fn deliveries<K: Object>(
+    subscription: Subscription<K>,
+    latency: Histogram,
+) -> BoxStream<'static, Item<Event<K>>> {
+    let next = |(mut subscription, latency): (Subscription<K>, Histogram)| async {
         let item = match subscription.next().await? {
-            Delivery::Event(event) => Item::Event(event),
+            Delivery::Event(event) => {
+                latency.observe(subscription.waited().as_secs_f64());
+                Item::Event(event)
+            }
             Delivery::Synced => Item::Ready,
         };
-        Some((item, subscription))
+        Some((item, (subscription, latency)))
     };
-    stream::unfold(subscription, next).boxed()
+    stream::unfold((subscription, latency), next).boxed()
 }
 
 /// Events from any stream. The source is ready at once; when the stream ends, so does the source.
@@ -183,6 +224,15 @@ pub fn from_stream<E: Send + 'static>(
     events: impl Stream<Item = E> + Send + 'static,
 ) -> Source<E> {
     Source::new(name, move |_| ready_then(events))
+}
+
+/// Events from a stream that itself says when all that was there has been
+/// delivered: the controller's workers wait for its [`Item::Ready`].
+pub fn from_items<E: Send + 'static>(
+    name: &str,
+    items: impl Stream<Item = Item<E>> + Send + 'static,
+) -> Source<E> {
+    Source::new(name, move |_| items.boxed())
 }
 
 fn ready_then<E: Send + 'static>(

@@ -48,6 +48,30 @@ impl Buckets {
         self.lock().remove(name);
     }
 
+    /// Puts an object, if there is such a bucket.
+    pub(super) fn put(&self, bucket: &str, key: &str, bytes: Bytes) {
+        let stored = Stored {
+            bytes,
+            modified: self.clock.wall().into(),
+        };
+        if let Some(objects) = self.lock().get_mut(bucket) {
+            objects.insert(key.to_owned(), stored);
+        }
+    }
+
+    pub(super) fn take(&self, bucket: &str, key: &str) {
+        if let Some(objects) = self.lock().get_mut(bucket) {
+            objects.remove(key);
+        }
+    }
+
+    /// The names of all objects of a bucket; `None` if there is no such bucket.
+    pub(super) fn keys(&self, bucket: &str) -> Option<Vec<String>> {
+        let buckets = self.lock();
+        let objects = buckets.get(bucket)?;
+        Some(objects.keys().cloned().collect())
+    }
+
     fn with<T>(&self, bucket: &str, f: impl FnOnce(&mut Objects) -> S3Result<T>) -> S3Result<T> {
         match self.lock().get_mut(bucket) {
             Some(objects) => f(objects),

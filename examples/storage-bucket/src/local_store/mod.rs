@@ -141,6 +141,22 @@ impl LocalStore {
         self.inner.buckets.remove(name);
     }
 
+    /// Puts an object into a bucket, if there is one of that name.
+    pub fn put_object(&self, bucket: &str, key: &str, text: &str) {
+        let bytes = Bytes::from(text.to_owned());
+        self.inner.buckets.put(bucket, key, bytes);
+    }
+
+    /// Removes an object from a bucket, if it is there.
+    pub fn remove_object(&self, bucket: &str, key: &str) {
+        self.inner.buckets.take(bucket, key);
+    }
+
+    /// The names of the objects in a bucket; `None` if there is no such bucket.
+    pub fn objects(&self, bucket: &str) -> Option<Vec<String>> {
+        self.inner.buckets.keys(bucket)
+    }
+
     /// Waits this long before each answer from now on.
     pub fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;

@@ -150,7 +150,7 @@ async fn buckets_and_objects_come_and_go_in_process() {
 async fn buckets_and_objects_come_and_go_over_a_socket() {
     let world = World::real();
     let store = LocalStore::on_loopback(&world, &keys(), 0).unwrap();
-    let http = Http::over_sockets().unwrap();
+    let http = Http::over_sockets(Default::default()).unwrap();
     buckets_and_objects_come_and_go(Client::new(&store, &world, http)).await;
     world.tasks().stop().await;
     assert_eq!(world.tasks().running(), [""; 0]);

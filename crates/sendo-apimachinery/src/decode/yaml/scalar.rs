@@ -27,6 +27,10 @@ pub(super) struct Key {
 }
 
 impl Scalar {
+    pub(super) fn is_null(&self) -> bool {
+        self.kind == Kind::Null
+    }
+
     pub(super) fn new(text: String, style: ScalarStyle, tag: Option<&Tag>) -> Result<Self, String> {
         let tag = tag.map(Tag::to_string).unwrap_or_default();
         let tag = tag

@@ -1,10 +1,13 @@
 //! The course of a list and watch as a state machine: no IO, no clock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::core::Status;
 use sendo_world::Random;
 
+use super::super::held::Held;
 use super::super::state::{Unreadable, Verb, WatchError};
 use super::super::store::Listed;
 use super::backoff::Backoff;
@@ -19,17 +22,29 @@ const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
 /// Lists, watches, and knows what to do when either fails.
 pub(super) struct Machine<K> {
+    /// How an object of a list is kept until the list is whole.
+    hold: Hold<K>,
     phase: Phase<K>,
     backoff: Backoff,
+    /// Whether lists are asked for as streams: until the API server shows that
+    /// it cannot do that.
+    streams: bool,
 }
 
+pub(super) type Hold<K> = Box<dyn Fn(Arc<K>) -> Held<K> + Send + Sync>;
+
 enum Phase<K> {
+    /// A watch that begins with all there is.
+    Streaming {
+        objects: BTreeMap<ObjectKey, Held<K>>,
+        unreadable: BTreeMap<ObjectKey, Unreadable>,
+    },
     Listing {
         page: Option<String>,
         /// Whether to ask for pages. A list too long to page through before its
         /// first page is too old is asked for in one piece.
         paged: bool,
-        objects: Vec<Arc<K>>,
+        objects: Vec<(ObjectKey, Held<K>)>,
         unreadable: Vec<Unreadable>,
     },
     Watching {
@@ -44,6 +59,8 @@ pub(super) enum Request {
         page: Option<String>,
         limit: Option<u32>,
     },
+    /// A watch that begins with all there is.
+    Stream,
     Watch {
         from: String,
     },
@@ -65,6 +82,8 @@ pub(super) enum Input<K> {
         error: WatchError,
         lived: Duration,
     },
+    /// The API server does not stream lists: it says so, or says nothing.
+    CannotStream,
 }
 
 impl<K> Input<K> {
@@ -100,7 +119,7 @@ impl Next {
 
 pub(in crate::cache) enum Update<K> {
     Listed(Listed<K>, Vec<Unreadable>),
-    Applied(K),
+    Applied(Arc<K>),
     Deleted(K),
     DeletedUnreadable(ObjectKey, u64),
     Unreadable(Unreadable, u64),
@@ -111,11 +130,19 @@ pub(in crate::cache) enum Update<K> {
 }
 
 impl<K: Object> Machine<K> {
-    pub(super) fn new(random: Random) -> Self {
+    /// One that streams lists, if it may and can.
+    pub(super) fn new(random: Random, streams: bool, hold: Hold<K>) -> Self {
         Machine {
-            phase: Phase::listing(true),
+            hold,
+            phase: Phase::first(streams),
             backoff: Backoff::new(random),
+            streams,
         }
+    }
+
+    /// Whether an object that comes now belongs to a list.
+    pub(super) fn is_listing(&self) -> bool {
+        !matches!(self.phase, Phase::Watching { .. })
     }
 
     /// What to ask next.
@@ -125,6 +152,7 @@ impl<K: Object> Machine<K> {
                 page: page.clone(),
                 limit: paged.then_some(PAGE),
             },
+            Phase::Streaming { .. } => Request::Stream,
             Phase::Watching { version } => Request::Watch {
                 from: version.clone(),
             },
@@ -136,7 +164,13 @@ impl<K: Object> Machine<K> {
         match input {
             Input::Page(page) => self.page(page),
             Input::Opened => Reaction::read(Some(Update::Recovered)),
+            Input::Line(line) if self.is_listing() => self.streamed(line),
             Input::Line(line) => self.line(line),
+            Input::CannotStream => {
+                self.streams = false;
+                self.phase = Phase::first(false);
+                Reaction::request(None, Duration::ZERO)
+            }
             Input::Ended { lived } if lived >= LONG_ENOUGH => {
                 self.backoff.reset();
                 Reaction::request(None, Duration::ZERO)
@@ -160,27 +194,75 @@ impl<K: Object> Machine<K> {
         else {
             unreachable!("a page comes only while listing");
         };
-        objects.extend(page.objects);
+        let held = page.objects.into_iter();
+        objects.extend(held.map(|object| (ObjectKey::of(&*object), (self.hold)(object))));
         unreadable.extend(page.unreadable);
         if page.next.is_some() {
             *place = page.next;
             return Reaction::request(None, Duration::ZERO);
         }
-        let unreadable = std::mem::take(unreadable);
-        let listed = Listed {
-            version: number(&page.version),
-            objects: std::mem::take(objects),
-            unreadable: keys(&unreadable),
-        };
+        let (objects, unreadable) = (std::mem::take(objects), std::mem::take(unreadable));
+        let update = listed(&page.version, objects, unreadable);
         self.phase = Phase::Watching {
             version: page.version,
         };
-        Reaction::request(Some(Update::Listed(listed, unreadable)), Duration::ZERO)
+        Reaction::request(Some(update), Duration::ZERO)
+    }
+
+    /// A line of a list that comes as a stream.
+    fn streamed(&mut self, line: Line<K>) -> Reaction<K> {
+        let Phase::Streaming {
+            objects,
+            unreadable,
+        } = &mut self.phase
+        else {
+            unreachable!("a page does not come in lines");
+        };
+        match line {
+            Line::Applied(object) => {
+                let key = ObjectKey::of(&*object);
+                unreadable.remove(&key);
+                objects.insert(key, (self.hold)(object));
+            }
+            Line::Deleted(object) => {
+                objects.remove(&ObjectKey::of(&object));
+            }
+            Line::DeletedUnreadable { key, .. } => {
+                unreadable.remove(&key);
+            }
+            Line::Unreadable { object, .. } => {
+                objects.remove(&object.key);
+                unreadable.insert(object.key.clone(), object);
+            }
+            Line::Error(status) => return self.broke_off(*status),
+            Line::Bookmark {
+                version,
+                ends_list: true,
+            } => {
+                let objects = std::mem::take(objects).into_iter().collect();
+                let unreadable = std::mem::take(unreadable).into_values().collect();
+                self.phase = Phase::Watching {
+                    version: version.clone(),
+                };
+                let update = listed(&version, objects, unreadable);
+                return Reaction::read(Some(update));
+            }
+            Line::Bookmark { .. } => {}
+        }
+        Reaction::read(None)
+    }
+
+    fn broke_off(&mut self, status: Status) -> Reaction<K> {
+        let error = match status.code {
+            410 => WatchError::Expired(status.message),
+            _ => WatchError::Other(status.message),
+        };
+        self.list_anew(error)
     }
 
     fn line(&mut self, line: Line<K>) -> Reaction<K> {
         let (version, update) = match line {
-            Line::Applied(object) => (version_text(&object), Update::Applied(object)),
+            Line::Applied(object) => (version_text(&*object), Update::Applied(object)),
             Line::Deleted(object) => (version_text(&object), Update::Deleted(object)),
             Line::DeletedUnreadable { key, version } => {
                 let update = Update::DeletedUnreadable(key, number(&version));
@@ -190,17 +272,11 @@ impl<K: Object> Machine<K> {
                 let update = Update::Unreadable(object, number(&version));
                 (version, update)
             }
-            Line::Bookmark { version } => {
+            Line::Bookmark { version, .. } => {
                 let update = Update::Progress(number(&version));
                 (version, update)
             }
-            Line::Error(status) => {
-                let error = match status.code {
-                    410 => WatchError::Expired(status.message),
-                    _ => WatchError::Other(status.message),
-                };
-                return self.list_anew(error);
-            }
+            Line::Error(status) => return self.broke_off(*status),
         };
         // An object without a version cannot be gone on from.
         if let Phase::Watching { version: known } = &mut self.phase
@@ -220,6 +296,10 @@ impl<K: Object> Machine<K> {
             WatchError::Expired(_) | WatchError::NotServed => self.list_anew(error),
             WatchError::Forbidden(_) | WatchError::Other(_) => {
                 let after = self.backoff.fail();
+                if let Phase::Streaming { .. } = self.phase {
+                    // A stream has no place to go on from before it is complete.
+                    self.phase = Phase::first(true);
+                }
                 Reaction::request(Some(Update::Failed(self.verb(), error)), after)
             }
         }
@@ -231,8 +311,11 @@ impl<K: Object> Machine<K> {
         let expired = matches!(error, WatchError::Expired(_));
         let at_once = expired && self.backoff.failures() == 0;
         let wait = self.backoff.fail();
-        let paged = !(expired && verb == Verb::List);
-        self.phase = Phase::listing(paged);
+        let too_slow = expired && verb == Verb::List;
+        self.phase = match too_slow {
+            true => Phase::listing(false),
+            false => Phase::first(self.streams),
+        };
         let after = if at_once { Duration::ZERO } else { wait };
         Reaction::request(Some(Update::Failed(verb, error)), after)
     }
@@ -240,12 +323,35 @@ impl<K: Object> Machine<K> {
     fn verb(&self) -> Verb {
         match self.phase {
             Phase::Listing { .. } => Verb::List,
-            Phase::Watching { .. } => Verb::Watch,
+            Phase::Streaming { .. } | Phase::Watching { .. } => Verb::Watch,
         }
     }
 }
 
+fn listed<K: Object>(
+    version: &str,
+    objects: Vec<(ObjectKey, Held<K>)>,
+    unreadable: Vec<Unreadable>,
+) -> Update<K> {
+    let listed = Listed {
+        version: number(version),
+        objects,
+        unreadable: keys(&unreadable),
+    };
+    Update::Listed(listed, unreadable)
+}
+
 impl<K> Phase<K> {
+    fn first(streams: bool) -> Self {
+        match streams {
+            true => Phase::Streaming {
+                objects: BTreeMap::new(),
+                unreadable: BTreeMap::new(),
+            },
+            false => Phase::listing(true),
+        }
+    }
+
     fn listing(paged: bool) -> Self {
         Phase::Listing {
             page: None,
@@ -280,12 +386,11 @@ fn version_text<K: Object>(object: &K) -> String {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::core::Status;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn machine() -> Machine<ConfigMap> {
-        Machine::new(Random::from_seed(1))
+        Machine::new(Random::from_seed(1), false, Box::new(Held::Whole))
     }
 
     fn page(version: &str, next: Option<&str>) -> Input<ConfigMap> {
@@ -396,10 +501,77 @@ mod tests {
     #[test]
     fn a_line_without_a_version_does_not_lose_the_place() {
         let mut machine = watching("7");
-        machine.on(Input::Line(Line::Applied(ConfigMap::default())));
+        machine.on(Input::Line(Line::Applied(Arc::new(ConfigMap::default()))));
         assert_eq!(machine.request(), watch_from("7"));
         let version = "9".to_owned();
-        machine.on(Input::Line(Line::Bookmark { version }));
+        machine.on(Input::Line(Line::Bookmark {
+            version,
+            ends_list: false,
+        }));
         assert_eq!(machine.request(), watch_from("9"));
+    }
+
+    fn streaming() -> Machine<ConfigMap> {
+        Machine::new(Random::from_seed(1), true, Box::new(Held::Whole))
+    }
+
+    fn applied(name: &str) -> Input<ConfigMap> {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.to_owned());
+        Input::Line(Line::Applied(Arc::new(map)))
+    }
+
+    fn bookmark(version: &str, ends_list: bool) -> Input<ConfigMap> {
+        let version = version.to_owned();
+        Input::Line(Line::Bookmark { version, ends_list })
+    }
+
+    #[test]
+    fn a_streamed_list_is_whole_at_its_last_bookmark_and_the_watch_goes_on() {
+        let mut machine = streaming();
+        assert_eq!(machine.request(), Request::Stream);
+        machine.on(Input::Opened);
+        for input in [
+            applied("a"),
+            bookmark("5", false),
+            applied("b"),
+            applied("a"),
+        ] {
+            let reaction = machine.on(input);
+            assert!(reaction.update.is_none() && reaction.next == Next::Read);
+        }
+        let reaction = machine.on(bookmark("9", true));
+        assert_eq!(reaction.next, Next::Read);
+        assert!(
+            matches!(reaction.update, Some(Update::Listed(list, _)) if list.version == 9 && list.objects.len() == 2)
+        );
+        assert!(matches!(
+            machine.on(applied("c")).update,
+            Some(Update::Applied(_))
+        ));
+    }
+
+    #[test]
+    fn a_server_that_streams_no_lists_is_asked_for_pages_from_then_on() {
+        let mut machine = streaming();
+        machine.on(applied("a"));
+        assert!(machine.on(Input::CannotStream).next.wait().is_zero());
+        assert_eq!(machine.request(), list_from_the_start());
+        machine.on(page("7", None));
+        machine.on(error(410));
+        assert_eq!(machine.request(), list_from_the_start());
+    }
+
+    #[test]
+    fn a_streamed_list_that_is_cut_off_starts_anew_with_backoff() {
+        let mut machine = streaming();
+        machine.on(applied("a"));
+        let cut = Input::failed(WatchError::Other("cut".to_owned()), MINUTE);
+        assert!(!machine.on(cut).next.wait().is_zero());
+        assert_eq!(machine.request(), Request::Stream);
+        let reaction = machine.on(bookmark("9", true));
+        assert!(
+            matches!(reaction.update, Some(Update::Listed(list, _)) if list.objects.is_empty())
+        );
     }
 }

@@ -33,6 +33,9 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 /// How much longer a watch may live before it counts as dead.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// How long a list that comes as a stream may be silent.
+const STREAM_SILENCE: Duration = Duration::from_secs(10);
+
 /// How metadata alone is asked for; where that is not served, the whole is taken.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -46,16 +49,21 @@ pub(super) struct Reflector<K> {
     pub(super) transport: Transport,
     pub(super) clock: Clock,
     pub(super) random: Random,
+    /// Whether to ask for lists as streams.
+    pub(super) streaming: bool,
 }
 
 impl<K: Object> Reflector<K> {
     /// Never returns. What it has taken in stays if it is dropped.
     pub(super) async fn run(self) {
-        let mut machine = Machine::new(self.random.child("backoff"));
+        let informer = self.informer.clone();
+        let hold = Box::new(move |object| informer.hold(object));
+        let mut machine = Machine::new(self.random.child("backoff"), self.streaming, hold);
         loop {
             let wait = match machine.request() {
                 Request::List { page, limit } => self.list(&mut machine, page, limit).await,
-                Request::Watch { from } => self.watch(&mut machine, from).await,
+                Request::Stream => self.watch(&mut machine, None).await,
+                Request::Watch { from } => self.watch(&mut machine, Some(from)).await,
             };
             if !wait.is_zero() {
                 self.clock.sleep(wait).await;
@@ -76,44 +84,57 @@ impl<K: Object> Reflector<K> {
         if let Some(page) = page {
             request = request.query("continue", &page);
         }
-        let input = match self.fetch_page(&request).await {
-            Ok(page) => Input::Page(page),
-            Err(error) => Input::failed(error, Duration::ZERO),
-        };
-        self.take_in(machine, input).wait()
+        match self.fetch_page(&request).await {
+            Ok(page) => self.take_in(machine, Input::Page(page)).wait(),
+            Err(error) => {
+                let least = error.retry_after().unwrap_or_default();
+                let input = Input::failed(error, Duration::ZERO);
+                self.take_in(machine, input).wait().max(least)
+            }
+        }
     }
 
     async fn fetch_page(&self, request: &HttpRequest) -> Result<Page<K>, client::Error> {
         let bytes = self.transport.send(request).await?;
         let page = Page::decode(&bytes, |object| self.informer.trim(object));
-        let mut page = page.map_err(|cause| request.codec_error(&cause))?;
-        // What has not changed is kept once: a list again then costs little memory.
-        for object in &mut page.objects {
-            self.informer.share(object);
-        }
-        Ok(page)
+        page.map_err(|cause| request.codec_error(&cause))
     }
 
-    async fn watch(&self, machine: &mut Machine<K>, from: String) -> Duration {
+    /// A watch from a version on, or of everything.
+    async fn watch(&self, machine: &mut Machine<K>, from: Option<String>) -> Duration {
         let seconds = self.random.below(WATCH_SECONDS);
         let request = self
             .request(Verb::Watch)
             .query("watch", "true")
-            .query("allowWatchBookmarks", "true")
-            .query("resourceVersion", &from)
-            .query("timeoutSeconds", &seconds.to_string());
+            .query("allowWatchBookmarks", "true");
+        let request = match &from {
+            Some(version) => request.query("resourceVersion", version),
+            // The newest state there is, not the oldest that some cache has.
+            None => request
+                .query("sendInitialEvents", "true")
+                .query("resourceVersionMatch", "NotOlderThan"),
+        };
+        let request = request.query("timeoutSeconds", &seconds.to_string());
         let opened = self.clock.now();
         let dead = opened + Duration::from_secs(seconds) + GRACE;
         let mut lines = match self.transport.open(&request).await {
             Ok(body) => Lines::new(body),
             Err(error) => {
+                // An API server that knows no streamed lists refuses the parameters.
+                if from.is_none() && matches!(error.code(), 400 | 422) {
+                    return self.take_in(machine, Input::CannotStream).wait();
+                }
+                let least = error.retry_after().unwrap_or_default();
                 let input = Input::failed(error, Duration::ZERO);
-                return self.take_in(machine, input).wait();
+                return self.take_in(machine, input).wait().max(least);
             }
         };
         let mut input = Input::Opened;
         loop {
             match self.take_in(machine, input) {
+                Next::Read if machine.is_listing() => {
+                    input = self.read_list(&mut lines, opened, dead).await;
+                }
                 Next::Read => input = self.read(&mut lines, opened, dead).await,
                 Next::Request { after } => return after,
             }
@@ -134,6 +155,15 @@ impl<K: Object> Reflector<K> {
             None => format!("the watch did not end when it should have, after {lived:?}"),
         };
         Input::failed(WatchError::Other(error), lived)
+    }
+
+    /// A list that comes as a stream is never long silent. An API server so old
+    /// that it overlooks the question sends the objects, and never says that
+    /// these were all.
+    async fn read_list(&self, lines: &mut Lines<Body>, opened: Moment, dead: Moment) -> Input<K> {
+        let read = self.read(lines, opened, dead);
+        let read = self.clock.timeout(STREAM_SILENCE, read).await;
+        read.unwrap_or(Input::CannotStream)
     }
 
     fn take_in(&self, machine: &mut Machine<K>, input: Input<K>) -> Next {

@@ -27,10 +27,18 @@ fn map_of(name: &str, version: u64, uid: &str) -> Value {
                         "resourceVersion": version.to_string()}})
 }
 
+/// Lists come in pages, which a test can answer one by one.
+fn options() -> CacheOptions {
+    CacheOptions {
+        streaming: false,
+        ..CacheOptions::default()
+    }
+}
+
 fn start(selection: Selection) -> (Informer<ConfigMap>, Cache, FakeApi, World) {
     let (client, api) = FakeApi::new();
     let world = World::seeded(1);
-    let cache = Cache::new(client, world.clone(), CacheOptions::default());
+    let cache = Cache::new(client, world.clone(), options());
     let informer = cache.informer(ConfigMap::kind(), selection);
     (informer, cache, api, world)
 }
@@ -324,7 +332,7 @@ async fn a_missing_definition_is_told_at_once_and_listed_anew_when_it_appears() 
 async fn a_failing_watch_does_not_delay_another() {
     let (client, mut api) = FakeApi::new();
     let world = World::seeded(1);
-    let cache = Cache::new(client, world.clone(), CacheOptions::default());
+    let cache = Cache::new(client, world.clone(), options());
     let maps = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
     api.expect_list(PATH).await.list(1, &[]);
     let watch = api.expect_watch(PATH).await.open(200);
@@ -444,7 +452,7 @@ async fn metadata_alone_is_asked_for_where_that_is_all_that_is_wanted() {
     let world = World::seeded(1);
     let options = CacheOptions {
         name: "bar-controller".to_owned(),
-        ..CacheOptions::default()
+        ..options()
     };
     let cache = Cache::new(client, world, options);
     let informer = cache.informer::<Meta>(Kind::of::<ConfigMap>(), Selection::default());
@@ -532,4 +540,178 @@ async fn the_same_seed_gives_the_same_requests_at_the_same_times() {
         record
     }
     assert_eq!(record().await, record().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_comes_as_a_stream_and_the_watch_goes_on_behind_it() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cache = Cache::new(client, world.clone(), CacheOptions::default());
+    let informer = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let mut events = informer.subscribe();
+    let call = api.expect_watch(PATH).await;
+    assert!(call.has("sendInitialEvents=true") && call.has("resourceVersionMatch=NotOlderThan"));
+    assert!(!call.query.contains("resourceVersion="));
+    let watch = call.open(200);
+    watch.event("ADDED", map("one", 10));
+    watch.event("ADDED", map("two", 7));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(versions(&informer), only(&[]), "half a list shows nothing");
+    let end = json!({"metadata": {"resourceVersion": "12",
+        "annotations": {"k8s.io/initial-events-end": "true"}}});
+    watch.event("BOOKMARK", end.clone());
+    assert_eq!(next(&mut events).await, "initial one@10");
+    assert_eq!(next(&mut events).await, "initial two@7");
+    assert_eq!(next(&mut events).await, "synced");
+    watch.event("MODIFIED", map("two", 13));
+    assert_eq!(next(&mut events).await, "updated two@7 to two@13");
+
+    // After a gap everything is streamed again, and only news is told.
+    let gone = json!({"code": 410, "message": "too old"});
+    watch.event("ERROR", gone);
+    let call = api.expect_watch(PATH).await;
+    assert!(call.has("sendInitialEvents=true"));
+    let watch = call.open(200);
+    watch.event("ADDED", map("two", 13));
+    watch.event("BOOKMARK", end);
+    assert_eq!(next(&mut events).await, "found deleted one@10");
+    assert_eq!(versions(&informer), only(&[("two", 13)]));
+    world.tasks().stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_lists_cannot_be_streamed_they_come_in_pages() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cache = Cache::new(client, world.clone(), CacheOptions::default());
+    let refused = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let call = api.expect_watch(PATH).await;
+    call.fail(422, "Invalid", "sendInitialEvents: Forbidden");
+    api.expect_list(PATH).await.list(10, &[map("one", 10)]);
+    let _watch = api.expect_watch(PATH).await.open(200);
+    refused.synced().await;
+    assert!(refused.state().failures.is_empty());
+
+    // One that is so old that it overlooks the parameter never says that the list is whole.
+    let silent = cache.informer::<Node>(Node::kind(), Selection::default());
+    let _stream = api.expect_watch("/api/v1/nodes").await.open(200);
+    api.expect_list("/api/v1/nodes").await.list(10, &[]);
+    silent.synced().await;
+    world.tasks().stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_busy_is_left_alone_as_long_as_it_asks() {
+    let (informer, _cache, mut api, world) = start(Selection::default());
+    let before = world.clock().now();
+    let call = api.expect_list(PATH).await;
+    call.fail_for(429, "TooManyRequests", "later", 20);
+    api.expect_list(PATH).await.list(10, &[]);
+    assert!(world.clock().now() - before >= 20 * SECOND);
+    informer.synced().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_delivers_everything_again_and_asks_nobody() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let hour = 3600 * SECOND;
+    let often = crate::cache::KindOptions::<ConfigMap>::new().resync(hour);
+    let cache = Cache::new(client, world.clone(), options().kind(often));
+    let informer = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let mut events = informer.subscribe();
+    api.expect_list(PATH).await.list(10, &[map("one", 10)]);
+    let mut watch = api.expect_watch(PATH).await.open(200);
+    assert_eq!(next(&mut events).await, "initial one@10");
+    assert_eq!(next(&mut events).await, "synced");
+    let before = world.clock().now();
+    let told = async {
+        assert_eq!(next(&mut events).await, "updated one@10 to one@10");
+        world.clock().now() - before
+    };
+    let watches = async {
+        loop {
+            let call = api.expect_watch(PATH).await;
+            watch = call.open(200);
+        }
+    };
+    let took = tokio::select! {
+        biased;
+        took = told => took,
+        () = watches => unreachable!("watches go on"),
+    };
+    assert!(
+        took >= hour.mul_f64(0.9) && took <= hour.mul_f64(1.1),
+        "{took:?}"
+    );
+    world.tasks().stop().await;
+    assert!(world.tasks().running().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_cuts_down_what_is_kept_and_its_panic_costs_one_object() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cut = crate::cache::KindOptions::<ConfigMap>::new().transform(|map| {
+        assert_ne!(map.metadata.name.as_deref(), Some("bad"), "on purpose");
+        map.data = None;
+    });
+    let cache = Cache::new(client.clone(), world.clone(), options().kind(cut));
+    let informer = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let mut one = map("one", 10);
+    one["data"] = json!({"large": "text"});
+    api.expect_list(PATH)
+        .await
+        .list(10, &[one.clone(), map("bad", 3)]);
+    let _watch = api.expect_watch(PATH).await.open(200);
+    informer.synced().await;
+    let state = informer.state();
+    assert_eq!(
+        state.unreadable[0].to_string(),
+        "a/bad: the transform panicked: assertion `left != right` failed: on purpose\n  left: Some(\"bad\")\n right: Some(\"bad\")"
+    );
+    let kept = informer.snapshot().get(&"a/one".into()).unwrap();
+    assert_eq!(kept.data, None);
+
+    // What was cut is never written back from the cache.
+    let client = crate::Client::new(client, cache, world, Default::default());
+    let change = client.modify::<ConfigMap>(&kept, |map| {
+        map.data
+            .get_or_insert_default()
+            .insert("k".into(), "v".into());
+    });
+    let path = "/api/v1/namespaces/a/configmaps/one";
+    let answers = async {
+        api.expect(http::Method::GET, path).await.answer(200, &one);
+        let call = api.expect(http::Method::PUT, path).await;
+        assert_eq!(call.json()["data"], json!({"large": "text", "k": "v"}));
+        let mut written = call.json();
+        written["metadata"]["resourceVersion"] = json!("11");
+        call.answer(200, written);
+    };
+    let (written, ()) = futures::future::join(change, answers).await;
+    assert_eq!(written.unwrap().data.unwrap().len(), 2);
+    let kept = informer.snapshot().get(&"a/one".into()).unwrap();
+    assert_eq!((kept.version(), &kept.data), (11, &None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selection_for_a_kind_holds_for_all_who_say_nothing_else() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let part = crate::cache::KindOptions::<ConfigMap>::new()
+        .selecting(Selection::labels("app=web".parse().unwrap()));
+    let cache = Cache::new(client, world.clone(), options().kind(part));
+    let kind = ConfigMap::kind();
+    let informer = cache.informer::<ConfigMap>(kind.clone(), Selection::default());
+    let call = api.expect_list(PATH).await;
+    assert!(call.has("labelSelector=app%3Dweb"), "{}", call.query);
+    call.list(10, &[]);
+    let _watch = api.expect_watch(PATH).await.open(200);
+    informer.synced().await;
+    assert!(
+        cache
+            .find::<ConfigMap>(&kind, &Selection::default())
+            .is_some()
+    );
 }

@@ -1,7 +1,7 @@
 //! What a list page and a line of a watch say. Bytes are scanned once and each
 //! object is decoded straight from them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::core::Status;
@@ -26,7 +26,7 @@ pub(super) struct Page<K> {
 #[derive(Debug)]
 pub(super) enum Line<K> {
     /// Created or changed.
-    Applied(K),
+    Applied(Arc<K>),
     /// Deleted, in its last state.
     Deleted(K),
     /// Deleted, and what it was cannot be decoded.
@@ -34,7 +34,11 @@ pub(super) enum Line<K> {
     /// Created or changed into something that cannot be decoded.
     Unreadable { object: Unreadable, version: String },
     /// Nothing up to this version is still to come.
-    Bookmark { version: String },
+    Bookmark {
+        version: String,
+        /// Whether it ends the initial list of a watch that was asked for one.
+        ends_list: bool,
+    },
     /// The watch cannot go on.
     Error(Box<Status>),
 }
@@ -75,7 +79,11 @@ struct NamedMeta {
     name: String,
     namespace: Option<String>,
     resource_version: String,
+    annotations: Option<BTreeMap<String, String>>,
 }
+
+/// The annotation of the bookmark after the last object of a streamed list.
+const LIST_ENDS: &str = "k8s.io/initial-events-end";
 
 impl Named {
     fn of(object: &RawValue) -> Self {
@@ -90,8 +98,22 @@ impl Named {
     }
 }
 
+/// The object, cut down to what is kept; or why it cannot be.
+fn decode<K: Object>(
+    object: &RawValue,
+    trim: impl Fn(&mut K) -> Result<(), String>,
+) -> Result<K, String> {
+    let object = serde_json::from_str::<K>(object.get());
+    let mut object = object.map_err(|error| without_values(&error))?;
+    trim(&mut object)?;
+    Ok(object)
+}
+
 impl<K: Object> Page<K> {
-    pub(super) fn decode(bytes: &[u8], trim: impl Fn(&mut K)) -> Result<Self, serde_json::Error> {
+    pub(super) fn decode(
+        bytes: &[u8],
+        trim: impl Fn(&mut K) -> Result<(), String>,
+    ) -> Result<Self, serde_json::Error> {
         let raw: RawPage<'_> = serde_json::from_slice(bytes)?;
         let items = raw.items.unwrap_or_default();
         let mut page = Page {
@@ -101,14 +123,11 @@ impl<K: Object> Page<K> {
             unreadable: Vec::new(),
         };
         for item in items {
-            match serde_json::from_str::<K>(item.get()) {
-                Ok(mut object) => {
-                    trim(&mut object);
-                    page.objects.push(Arc::new(object));
-                }
-                Err(error) => page.unreadable.push(Unreadable {
+            match decode(item, &trim) {
+                Ok(object) => page.objects.push(Arc::new(object)),
+                Err(cause) => page.unreadable.push(Unreadable {
                     key: Named::of(item).key(),
-                    cause: without_values(&error),
+                    cause,
                 }),
             }
         }
@@ -117,26 +136,30 @@ impl<K: Object> Page<K> {
 }
 
 impl<K: Object> Line<K> {
-    pub(super) fn decode(line: &[u8], trim: impl Fn(&mut K)) -> Result<Self, serde_json::Error> {
+    pub(super) fn decode(
+        line: &[u8],
+        trim: impl Fn(&mut K) -> Result<(), String>,
+    ) -> Result<Self, serde_json::Error> {
         let raw: RawLine<'_> = serde_json::from_slice(line)?;
         let deleted = match raw.r#type {
             "ADDED" | "MODIFIED" => false,
             "DELETED" => true,
             "BOOKMARK" => {
-                let version = Named::of(raw.object).metadata.resource_version;
-                return Ok(Line::Bookmark { version });
+                let named = Named::of(raw.object).metadata;
+                let annotations = named.annotations.unwrap_or_default();
+                return Ok(Line::Bookmark {
+                    version: named.resource_version,
+                    ends_list: annotations
+                        .get(LIST_ENDS)
+                        .is_some_and(|ends| ends == "true"),
+                });
             }
             _ => return Ok(Line::Error(serde_json::from_str(raw.object.get())?)),
         };
-        let error = match serde_json::from_str::<K>(raw.object.get()) {
-            Ok(mut object) => {
-                trim(&mut object);
-                return Ok(match deleted {
-                    true => Line::Deleted(object),
-                    false => Line::Applied(object),
-                });
-            }
-            Err(error) => error,
+        let cause = match decode(raw.object, &trim) {
+            Ok(object) if deleted => return Ok(Line::Deleted(object)),
+            Ok(object) => return Ok(Line::Applied(Arc::new(object))),
+            Err(cause) => cause,
         };
         let named = Named::of(raw.object);
         let key = named.key();
@@ -144,7 +167,6 @@ impl<K: Object> Line<K> {
         if deleted {
             return Ok(Line::DeletedUnreadable { key, version });
         }
-        let cause = without_values(&error);
         let object = Unreadable { key, cause };
         Ok(Line::Unreadable { object, version })
     }
@@ -171,7 +193,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Secret;
 
     fn line(text: &str) -> Line<Secret> {
-        Line::decode(text.as_bytes(), |_| {}).unwrap()
+        Line::decode(text.as_bytes(), |_| Ok(())).unwrap()
     }
 
     #[test]
@@ -202,7 +224,19 @@ mod tests {
     #[test]
     fn bookmarks_and_errors_are_told_apart() {
         let bookmark = line(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#);
-        assert!(matches!(bookmark, Line::Bookmark { version } if version == "9"));
+        assert!(
+            matches!(&bookmark, Line::Bookmark { version, ends_list: false } if version == "9")
+        );
+        let end = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9",
+            "annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+        let ends = matches!(
+            line(end),
+            Line::Bookmark {
+                ends_list: true,
+                ..
+            }
+        );
+        assert!(ends);
         let error = line(r#"{"type":"ERROR","object":{"code":410,"message":"too old"}}"#);
         assert!(matches!(error, Line::Error(status) if status.code == 410));
     }
@@ -210,7 +244,7 @@ mod tests {
     #[test]
     fn a_page_with_no_items_is_empty() {
         let page = r#"{"metadata":{"resourceVersion":"3","continue":""},"items":null}"#;
-        let page = Page::<Secret>::decode(page.as_bytes(), |_| {}).unwrap();
+        let page = Page::<Secret>::decode(page.as_bytes(), |_| Ok(())).unwrap();
         assert!(page.objects.is_empty() && page.next.is_none());
     }
 }

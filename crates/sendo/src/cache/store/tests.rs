@@ -9,6 +9,7 @@ use sendo_world::Random;
 use serde_json::json;
 
 use super::*;
+use crate::Event;
 use crate::cache::index::Index;
 use crate::cache::listing::Listing;
 use crate::cache::snapshot::Snapshot;
@@ -118,7 +119,7 @@ impl Program {
     fn new() -> Self {
         let selection = Selection::labels("selected=true".parse().unwrap());
         let kind = Arc::new(ConfigMap::kind());
-        let mut store = Store::new(kind, Arc::new(selection));
+        let mut store = Store::new(kind, Arc::new(selection), Arc::new(Codec::Whole));
         store.view_mut().add_index(&BY_VALUE);
         let mut program = Program {
             api: Api::default(),
@@ -201,7 +202,9 @@ impl Program {
         self.watched = self.api.head();
         let states = NAMES.iter().filter_map(|name| {
             let state = self.api.at(self.watched, name)?;
-            state.selected.then(|| state.to_object(name))
+            state
+                .selected
+                .then(|| (key(name), state.to_object(name).into()))
         });
         let list = Listed {
             version: self.watched,
@@ -213,9 +216,9 @@ impl Program {
     }
 
     fn tell(&mut self, changes: Vec<Change<ConfigMap>>) {
-        for (key, event) in changes {
+        for (key, notice) in changes {
             let before = self.told.get(&key);
-            match event {
+            match notice.open(&Codec::Whole) {
                 Event::Created { object, .. } => {
                     assert!(before.is_none(), "created twice");
                     self.told.insert(key, object);
@@ -303,7 +306,11 @@ fn reads_are_never_behind_the_watch_nor_the_programs_own_writes() {
 }
 
 fn store() -> Store<ConfigMap> {
-    Store::new(Arc::new(ConfigMap::kind()), Arc::default())
+    Store::new(
+        Arc::new(ConfigMap::kind()),
+        Arc::default(),
+        Arc::new(Codec::Whole),
+    )
 }
 
 fn state(uid: u64, version: u64) -> State {
@@ -360,9 +367,15 @@ fn an_api_restored_from_an_older_state_is_believed() {
         objects,
         unreadable: BTreeSet::new(),
     };
-    store.replace(&ALL, list(100, vec![state(1, 100).to_object("a")]));
+    store.replace(
+        &ALL,
+        list(100, vec![(key("a"), state(1, 100).to_object("a").into())]),
+    );
     store.wrote(state(1, 120).to_object("a"));
-    let changes = store.replace(&ALL, list(50, vec![state(1, 40).to_object("a")]));
+    let changes = store.replace(
+        &ALL,
+        list(50, vec![(key("a"), state(1, 40).to_object("a").into())]),
+    );
     assert_eq!(changes.len(), 1);
     assert_eq!(shown(&store), Some(40));
     assert_eq!(store.view().version, 50);

@@ -39,9 +39,11 @@ fn deleted(uid: u64, version: u64) -> Event<ConfigMap> {
 fn unread(events: impl IntoIterator<Item = Event<ConfigMap>>) -> Vec<String> {
     let mut unread = Unread::new(false);
     for event in events {
-        unread.push("a".into(), event);
+        unread.push("a".into(), event.into(), Moment::START);
     }
-    std::iter::from_fn(|| unread.pop()).map(words).collect()
+    std::iter::from_fn(|| unread.pop())
+        .map(|unopened| words(unopened.open(&Codec::Whole)))
+        .collect()
 }
 
 fn words(delivery: Delivery<ConfigMap>) -> String {
@@ -140,8 +142,11 @@ impl Run {
             let object = object(name, if name == "a" { 900 } else { 901 }, 0);
             run.now.insert(name.into(), object.clone());
             run.touched.insert(object.uid());
-            run.unread
-                .push(name.into(), Event::Created { object, initial });
+            run.unread.push(
+                name.into(),
+                Event::Created { object, initial }.into(),
+                Moment::START,
+            );
         }
         run.unread.push_synced();
         run
@@ -176,11 +181,12 @@ impl Run {
             }
         };
         self.touched.insert(event.object().uid());
-        self.unread.push(key, event);
+        self.unread.push(key, event.into(), Moment::START);
     }
 
     fn read(&mut self) -> bool {
-        let event = match self.unread.pop() {
+        let popped = self.unread.pop();
+        let event = match popped.map(|unopened| unopened.open(&Codec::Whole)) {
             None => return false,
             Some(Delivery::Synced) => {
                 assert!(!std::mem::replace(&mut self.synced, true), "synced twice");

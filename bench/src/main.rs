@@ -1,0 +1,52 @@
+//! Figures of the library, printed as tables.
+//!
+//! ```text
+//! cargo run --release -p sendo-bench
+//! cargo run --release -p sendo-bench -- queue
+//! ```
+
+mod memory;
+mod pods;
+mod queue;
+mod reconcile;
+
+use clap::Parser;
+
+/// Measures the library
+#[derive(Parser)]
+struct Args {
+    /// What to measure [default: everything]
+    #[arg(value_enum)]
+    what: Vec<What>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// The work queue, at a thousand keys and at a million
+    Queue,
+    /// A cached Pod, as it is and compact
+    Memory,
+    /// No-op reconciles a second, and from an event to its reconcile
+    Reconcile,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let wanted = |what| args.what.is_empty() || args.what.contains(&what);
+    if cfg!(debug_assertions) {
+        println!("(a development build: figures of a release build are better)\n");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    if wanted(What::Queue) {
+        runtime.block_on(queue::measure());
+    }
+    if wanted(What::Memory) {
+        runtime.block_on(memory::measure())?;
+    }
+    if wanted(What::Reconcile) {
+        runtime.block_on(reconcile::measure())?;
+    }
+    Ok(())
+}

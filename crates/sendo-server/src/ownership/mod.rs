@@ -1,0 +1,223 @@
+//! Who owns which field: every write keeps `metadata.managedFields` true.
+//!
+//! Writes are booked in the version of the request, before admission and the
+//! kind's own rules change the object: what these set belongs to nobody.
+
+mod reset;
+mod versions;
+
+use sendo_apimachinery::managed_fields::{
+    FieldManager, FieldPath, FieldSet, ScaleManagers, manager_of_user_agent,
+};
+use sendo_apimachinery::schema::show_as_go;
+use sendo_apimachinery::{GroupVersionKind, Meta, MetaMut, Status};
+use serde_json::Value;
+
+use crate::call::{Call, time_text};
+use crate::decode;
+use crate::resource::Resource;
+use crate::server::Server;
+use versions::{KindVersions, ScaleVersions};
+
+/// The manager of what the server writes itself.
+pub(crate) const SERVER: &str = "kube-apiserver";
+
+/// Books a write that is no apply: sets the managers of `new`.
+///
+/// Both objects are in the version of the request; `live` is null for a creation.
+pub(crate) fn update(call: &Call<'_>, live: &Value, new: &mut Value) {
+    if let Some(schema) = builtin_schema(call, new) {
+        // An empty list of managers says something, and Go would not show it.
+        let managers = Meta::of(new).get("managedFields").cloned();
+        show_as_go(schema, new);
+        if let Some(managers) = managers {
+            MetaMut::of(new).set("managedFields", managers);
+        }
+    }
+    let (manager, now) = (manager(call), time_text(call.now()));
+    with_fields(call, |fields| fields.update(live, new, &manager, &now));
+}
+
+/// Books a write of objects in their storage version; see [`update`].
+pub(crate) fn update_stored(call: &Call<'_>, live: &Value, new: &mut Value) {
+    if call.resource.is_stored_version() {
+        return update(call, live, new);
+    }
+    let mut shown = decode::from_storage(call, new);
+    update(call, &decode::from_storage(call, live), &mut shown);
+    take_managers(&shown, new);
+}
+
+/// Books what the server itself writes through `/status`.
+pub(crate) fn update_own_status(
+    server: &Server,
+    resource: &Resource,
+    live: &Value,
+    new: &mut Value,
+    now: &str,
+) {
+    let types = &resource.types;
+    if let Some(schema) = server.types.kind(&types.api_version, &types.kind) {
+        show_as_go(schema, new);
+    }
+    let versions = KindVersions::new(server, resource);
+    let fields = FieldManager {
+        versions: &versions,
+        kind: kind_of(resource),
+        subresource: "status",
+        reset_fields: &|version| reset::fields(resource, "status", version),
+    };
+    fields.update(live, new, SERVER, now);
+}
+
+/// Applies a configuration; both objects are in the version of the request.
+///
+/// `live` is null where there is none yet. The result has no defaults.
+pub(crate) fn apply(
+    call: &Call<'_>,
+    live: &Value,
+    config: &Value,
+    force: bool,
+) -> Result<Value, Status> {
+    let (manager, now) = (manager(call), time_text(call.now()));
+    with_fields(call, |fields| {
+        fields
+            .apply(live, config, &manager, force, &now)
+            .map_err(Status::from)
+    })
+}
+
+fn with_fields<T>(
+    call: &Call<'_>,
+    book: impl FnOnce(&FieldManager<'_, KindVersions<'_>>) -> T,
+) -> T {
+    let subresource = call.path.subresource.as_deref().unwrap_or_default();
+    let versions = KindVersions::new(call.server, call.resource);
+    book(&FieldManager {
+        versions: &versions,
+        kind: kind_of(call.resource),
+        subresource,
+        reset_fields: &|version| reset::fields(call.resource, subresource, version),
+    })
+}
+
+/// A Scale that is written: what it was, and what becomes of it.
+pub(crate) enum ScaleWrite<'a> {
+    /// By an apply of this configuration.
+    Apply { config: &'a Value, force: bool },
+    /// By anything else, with this outcome.
+    Update(Value),
+}
+
+/// Books a write of an object's Scale. Returns the new Scale, and the managers
+/// of the object after it.
+pub(crate) fn scale(
+    call: &Call<'_>,
+    object: &Value,
+    mut scale: Value,
+    write: ScaleWrite<'_>,
+) -> Result<(Value, Option<Value>), Status> {
+    let replicas = |version: &str| replicas_path(call, version);
+    let managers = ScaleManagers {
+        managers: Meta::of(object).get("managedFields"),
+        api_version: &call.resource.types.api_version,
+        replicas: &replicas,
+    };
+    if let Some(list) = managers.to_scale().map_err(Status::unclassified)? {
+        MetaMut::of(&mut scale).set("managedFields", list);
+    }
+    let fields = FieldManager {
+        versions: &ScaleVersions(&call.server.types),
+        kind: GroupVersionKind::new("autoscaling", "v1", "Scale"),
+        subresource: "scale",
+        reset_fields: &|_| FieldSet::new(),
+    };
+    let (manager, now) = (manager(call), time_text(call.now()));
+    let new = match write {
+        ScaleWrite::Apply { config, force } => fields
+            .apply(&scale, config, &manager, force, &now)
+            .map_err(Status::from)?,
+        ScaleWrite::Update(mut new) => {
+            fields.update(&scale, &mut new, &manager, &now);
+            new
+        }
+    };
+    let list = managers.to_object(Meta::of(&new).get("managedFields"));
+    Ok((new, list.map_err(Status::unclassified)?))
+}
+
+/// Where a version has the number that its Scale shows.
+fn replicas_path(call: &Call<'_>, api_version: &str) -> Option<FieldPath> {
+    let resource = call.resource;
+    if resource.custom.is_none() {
+        let own = resource.types.api_version == api_version;
+        return own.then(|| FieldPath::of_fields(["spec", "replicas"]));
+    }
+    let versions = KindVersions::new(call.server, resource);
+    let custom = versions.custom(api_version)?;
+    let path = custom
+        .scale
+        .as_ref()
+        .and_then(|scale| scale.spec_replicas.members());
+    Some(path.map_or_else(FieldPath::default, FieldPath::of_fields))
+}
+
+/// Copies the managers of one object to another.
+pub(crate) fn take_managers(from: &Value, to: &mut Value) {
+    let mut meta = MetaMut::of(to);
+    match Meta::of(from).get("managedFields") {
+        Some(list) => meta.set("managedFields", list.clone()),
+        None => {
+            meta.remove("managedFields");
+        }
+    }
+}
+
+/// Whether nothing but times of managers differ between two objects' lists.
+pub(crate) fn differ_in_time_only(new: &Value, old: &Value) -> bool {
+    fn list(object: &Value) -> &[Value] {
+        let list = Meta::of(object)
+            .get("managedFields")
+            .and_then(Value::as_array);
+        list.map(Vec::as_slice).unwrap_or_default()
+    }
+    let timeless = |entry: &Value| {
+        let mut entry = entry.clone();
+        if let Some(members) = entry.as_object_mut() {
+            members.remove("time");
+        }
+        entry
+    };
+    let (new, old) = (list(new), list(old));
+    new.len() == old.len()
+        && new != old
+        && new
+            .iter()
+            .zip(old)
+            .all(|(new, old)| new == old || timeless(new) == timeless(old))
+}
+
+fn builtin_schema<'a>(
+    call: &Call<'a>,
+    object: &Value,
+) -> Option<sendo_apimachinery::schema::SchemaRef<'a>> {
+    if call.resource.custom.is_some() {
+        return None;
+    }
+    let version = object.get("apiVersion").and_then(Value::as_str)?;
+    call.server.types.kind(version, &call.resource.types.kind)
+}
+
+/// The kind of a resource in the version of the request.
+pub(crate) fn kind_of(resource: &Resource) -> GroupVersionKind {
+    let facts = &resource.facts;
+    GroupVersionKind::new(&facts.group, &facts.version, &facts.kind)
+}
+
+/// Who a request writes as: whom it names, or else its user agent.
+fn manager(call: &Call<'_>) -> String {
+    match call.request.query.text("fieldManager") {
+        "" => manager_of_user_agent(call.request.header(http::header::USER_AGENT)),
+        own => own.to_owned(),
+    }
+}

@@ -1,0 +1,98 @@
+//! The versions of a resource, as ownership asks for them.
+
+use std::sync::Arc;
+
+use sendo_apimachinery::GroupVersion;
+use sendo_apimachinery::managed_fields::{ConvertError, Versions};
+use sendo_apimachinery::schema::{SchemaRef, Types, show_as_go};
+use serde_json::Value;
+
+use crate::crd::Custom;
+use crate::kinds::value::with_api_version;
+use crate::resource::{Catalog, Resource};
+use crate::server::Server;
+
+/// The versions of a resource that are served.
+pub(super) struct KindVersions<'a> {
+    server: &'a Server,
+    resource: &'a Resource,
+    /// Only custom resources come and go.
+    catalog: Option<Arc<Catalog>>,
+}
+
+impl<'a> KindVersions<'a> {
+    pub(super) fn new(server: &'a Server, resource: &'a Resource) -> Self {
+        KindVersions {
+            server,
+            resource,
+            catalog: resource.custom.as_ref().map(|_| server.catalog()),
+        }
+    }
+
+    /// What is particular to a custom resource in a version.
+    pub(super) fn custom(&self, api_version: &str) -> Option<&Custom> {
+        let own = self.resource.custom.as_deref()?;
+        if self.resource.types.api_version == api_version {
+            return Some(own);
+        }
+        let facts = &self.resource.facts;
+        let version = GroupVersion::parse(api_version)?;
+        let found = self
+            .catalog
+            .as_ref()?
+            .find(&facts.group, &version.version, &facts.plural)
+            .filter(|_| version.group == facts.group)?;
+        found.custom.as_deref()
+    }
+}
+
+impl Versions for KindVersions<'_> {
+    fn schema(&self, api_version: &str) -> Option<SchemaRef<'_>> {
+        let types = &self.server.types;
+        let facts = &self.resource.facts;
+        if self.resource.custom.is_none() {
+            // Who writes through another group that has the kind is not known here.
+            let version = GroupVersion::parse(api_version)?;
+            return types
+                .kind(api_version, &facts.kind)
+                .filter(|_| version.group == facts.group);
+        }
+        self.custom(api_version)
+            .map(|custom| custom.merge_schema(types))
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        if self.resource.custom.is_some() {
+            // A definition that drops a version leaves managers that nothing can be told of.
+            return match self.custom(api_version) {
+                Some(_) => Ok(with_api_version(object, api_version)),
+                None => Err(ConvertError::Failed(format!(
+                    "request to convert CR to an invalid group/version: {api_version}"
+                ))),
+            };
+        }
+        let schema = self
+            .schema(api_version)
+            .ok_or(ConvertError::MissingVersion)?;
+        let from = object["apiVersion"].as_str().unwrap_or_default();
+        let mut converted = (self.resource.rules.convert)(object, from, api_version);
+        show_as_go(schema, &mut converted);
+        Ok(converted)
+    }
+}
+
+/// The one version that there is of Scale.
+pub(super) struct ScaleVersions<'a>(pub(super) &'a Types);
+
+impl Versions for ScaleVersions<'_> {
+    fn schema(&self, api_version: &str) -> Option<SchemaRef<'_>> {
+        self.0.kind(api_version, "Scale")
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        match self.schema(api_version) {
+            Some(_) => Ok(object.clone()),
+            None => Err(ConvertError::MissingVersion),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Applying a configuration: a patch that says what its manager wants, and
+//! with that what it owns.
+
+use http::StatusCode;
+use sendo_apimachinery::decode::{self as reader, Decoded, FieldValidation, Format};
+use sendo_apimachinery::schema::show_as_go;
+use sendo_apimachinery::status::Reason;
+use sendo_apimachinery::{Meta, MetaMut, Status};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::decode;
+use crate::options::{Write, WriteOptions};
+use crate::ownership;
+use crate::strategy::Strategy;
+use crate::verbs::{create, update};
+use crate::view;
+
+/// Applies the configuration of the body to the object that the path names, or creates it.
+///
+/// Through a subresource nothing is created.
+pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.request.query, Write::Apply)?;
+    let body = read(call)?;
+    loop {
+        let stored = update::change(call, strategy, &options, |old| {
+            let current = decode::from_storage(call, old);
+            let mut new = decode::to_storage(call, applied(call, &options, &current, &body)?);
+            decode::place(call, &mut new)?;
+            Ok(new)
+        })
+        .await;
+        match stored {
+            Err(status) if status.reason == Reason::NotFound && update::is_absent(call).await? => {
+                let object = applied(call, &options, &Value::Null, &body)?;
+                if call.path.subresource.is_some() {
+                    return Err(status);
+                }
+                match create(call, object, &options).await {
+                    // Somebody else was faster: then there is something to apply to.
+                    Err(status) if status.reason == Reason::AlreadyExists => {}
+                    stored => return view::object(call, StatusCode::CREATED, &stored?),
+                }
+            }
+            stored => return view::object(call, StatusCode::OK, &stored?),
+        }
+    }
+}
+
+/// Reads the configuration of the body. An empty one says nothing.
+pub(crate) fn read(call: &Call<'_>) -> Result<Decoded, Status> {
+    let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let mut body = reader::untyped(&call.request.body, Format::Yaml)
+        .map_err(|error| refuse(format!("error converting YAML to JSON: {error}")))?;
+    let kind = match &body.value {
+        Value::Object(_) => return Ok(body),
+        Value::Null => {
+            body.value = json!({});
+            return Ok(body);
+        }
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+    };
+    Err(refuse(format!(
+        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go value of type \
+         map[string]interface {{}}"
+    )))
+}
+
+/// Warns of keys that the configuration has twice, or refuses them.
+pub(crate) fn judge(call: &Call<'_>, options: &WriteOptions, body: &Decoded) -> Result<(), Status> {
+    match options.field_validation {
+        FieldValidation::Strict if !body.repeated_keys.is_empty() => {
+            Err(Status::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                body.repeated_keys.join("\n  ")
+            )))
+        }
+        FieldValidation::Warn => {
+            let warnings = body.repeated_keys.iter();
+            warnings.for_each(|key| call.request.warn(key.as_str()));
+            Ok(())
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
+    }
+}
+
+/// What the configuration makes of an object, with defaults, in the version of the request.
+fn applied(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    live: &Value,
+    body: &Decoded,
+) -> Result<Value, Status> {
+    let applied = ownership::apply(call, live, &body.value, options.force)?;
+    let types = &call.resource.types;
+    let object = match call.server.types.kind(&types.api_version, &types.kind) {
+        Some(schema) if call.resource.custom.is_none() => {
+            let (meta, kind) = (Meta::of(&body.value), ownership::kind_of(call.resource));
+            let refuse = |error: reader::DecodeError| {
+                Status::unclassified(format!(
+                    "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured \
+                     object to {kind}: {error}",
+                    meta.namespace(),
+                    meta.name(),
+                ))
+            };
+            let mut object = reader::typed(applied, schema).map_err(refuse)?.value;
+            object["kind"] = types.kind.as_str().into();
+            object["apiVersion"] = types.api_version.as_str().into();
+            call.resource.default_object(&mut object);
+            show_as_go(schema, &mut object);
+            object
+        }
+        _ => {
+            let mut object = applied;
+            call.resource.default_object(&mut object);
+            object
+        }
+    };
+    judge(call, options, body)?;
+    decode::check_name(call, &object)?;
+    Ok(object)
+}
+
+async fn create(
+    call: &Call<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<view::Stored, Status> {
+    let uid = Meta::of(&object).uid();
+    if !uid.is_empty() {
+        let why = format_args!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict(
+            &call.resource.group_resource(),
+            call.name(),
+            why,
+        ));
+    }
+    MetaMut::of(&mut object).remove("resourceVersion");
+    create::insert(call, object, options).await
+}

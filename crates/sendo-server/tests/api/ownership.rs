@@ -1,0 +1,203 @@
+//! Who owns which field, and applies.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Fixture};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+async fn apply(f: &Fixture, uri: &str, config: Value) -> Answer {
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    f.call(&format!("PATCH {uri}"), &headers, config.to_string())
+        .await
+}
+
+fn map(data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
+}
+
+fn deployment(replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "d"}}, "template": {
+            "metadata": {"labels": {"app": "d"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }},
+    })
+}
+
+/// The managers of an object: name, operation, subresource, fields.
+fn managers(object: &Value) -> Vec<(String, Value)> {
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    let entry = |entry: &Value| {
+        let text = |member: &str| entry[member].as_str().unwrap_or("-").to_owned();
+        let id = format!(
+            "{} {} {}",
+            text("manager"),
+            text("operation"),
+            text("subresource")
+        );
+        (id, entry["fieldsV1"].clone())
+    };
+    entries.iter().map(entry).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_creates_and_owns_what_it_says() {
+    let f = Fixture::start().await;
+    let uri = format!("{MAPS}/a?fieldManager=me");
+    let created = apply(&f, &uri, map(json!({"k": "1"}))).await;
+    assert_eq!(created.code, 201, "{:?}", created.body);
+    let owned = vec![("me Apply -".to_owned(), json!({"f:data": {"f:k": {}}}))];
+    assert_eq!(managers(&created.body), owned);
+
+    let again = apply(&f, &uri, map(json!({"k": "1"}))).await;
+    assert_eq!((again.code, again.body), (200, created.body));
+    let less = apply(&f, &uri, map(json!({"l": "2"}))).await;
+    assert_eq!(less.body["data"], json!({"l": "2"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_changes_anothers_field_is_told_whose_it_is() {
+    let f = Fixture::start().await;
+    apply(
+        &f,
+        &format!("{MAPS}/a?fieldManager=one"),
+        map(json!({"k": "1"})),
+    )
+    .await;
+    let uri = format!("{MAPS}/a?fieldManager=two");
+    let refused = apply(&f, &uri, map(json!({"k": "2"}))).await;
+    assert_eq!(refused.code, 409);
+    assert_eq!(
+        refused.body["message"],
+        "Apply failed with 1 conflict: conflict with \"one\": .data.k"
+    );
+    assert_eq!(
+        refused.body["details"]["causes"][0]["reason"],
+        "FieldManagerConflict"
+    );
+    let forced = apply(&f, &format!("{uri}&force=true"), map(json!({"k": "2"}))).await;
+    let owned = vec![("two Apply -".to_owned(), json!({"f:data": {"f:k": {}}}))];
+    assert_eq!(managers(&forced.body), owned);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_write_is_booked_under_its_manager() {
+    let f = Fixture::start().await;
+    let headers = [
+        ("content-type", "application/json"),
+        ("user-agent", "tool/1.2"),
+    ];
+    let body = map(json!({"k": "1"})).to_string();
+    let created = f.call(&format!("POST {MAPS}"), &headers, body).await;
+    let fields = json!({"f:data": {".": {}, "f:k": {}}});
+    assert_eq!(
+        managers(&created.body),
+        [("tool Update -".to_owned(), fields)]
+    );
+    let patched = f
+        .merge(
+            &format!("{MAPS}/a?fieldManager=other"),
+            json!({"data": {"l": "1"}}),
+        )
+        .await;
+    assert_eq!(managers(&patched.body).len(), 2);
+
+    let cleared = f
+        .merge(
+            &format!("{MAPS}/a"),
+            json!({"metadata": {"managedFields": [{}]}}),
+        )
+        .await;
+    assert_eq!(cleared.body["metadata"]["managedFields"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_keeps_version_and_time() {
+    let f = Fixture::start().await;
+    let created = f
+        .json(&format!("POST {MAPS}"), map(json!({"k": "1"})))
+        .await;
+    f.world
+        .clock()
+        .sleep(std::time::Duration::from_secs(5))
+        .await;
+    let same = f
+        .merge(&format!("{MAPS}/a"), json!({"data": {"k": "1"}}))
+        .await;
+    assert_eq!(same.body, created.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_door_owns_what_it_lets_pass() {
+    let f = Fixture::start().await;
+    let mut sent = deployment(1);
+    sent["status"] = json!({"replicas": 7});
+    f.json(&format!("POST {DEPLOYMENTS}?fieldManager=main"), sent)
+        .await;
+    let status = json!({"spec": {"replicas": 9}, "status": {"replicas": 3}});
+    let written = f
+        .merge(&format!("{DEPLOYMENTS}/d/status?fieldManager=st"), status)
+        .await;
+    let found = managers(&written.body);
+    assert_eq!(found.len(), 2);
+    assert!(found[0].1.get("f:status").is_none(), "{found:?}");
+    assert_eq!(
+        found[1],
+        (
+            "st Update status".to_owned(),
+            json!({"f:status": {"f:replicas": {}}})
+        )
+    );
+
+    let scale = json!({"spec": {"replicas": 4}});
+    f.merge(&format!("{DEPLOYMENTS}/d/scale?fieldManager=sc"), scale)
+        .await;
+    let scaled = f.get(&format!("{DEPLOYMENTS}/d")).await;
+    let found = managers(&scaled.body);
+    let taken = (
+        "sc Update scale".to_owned(),
+        json!({"f:spec": {"f:replicas": {}}}),
+    );
+    assert!(found.contains(&taken), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_applied_is_refused() {
+    let f = Fixture::start().await;
+    let unnamed = apply(&f, &format!("{MAPS}/a"), map(json!({}))).await;
+    assert_eq!(unnamed.code, 422);
+    let uri = format!("{MAPS}/a?fieldManager=me");
+    let unknown = apply(
+        &f,
+        &uri,
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "x": 1}),
+    )
+    .await;
+    assert_eq!(unknown.code, 500);
+    assert_eq!(
+        unknown.body["message"],
+        "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .x: field not declared in schema"
+    );
+    let headers = [("content-type", "application/apply-patch+cbor")];
+    let cbor = f.call(&format!("PATCH {uri}"), &headers, "x").await;
+    assert_eq!(cbor.code, 415);
+    let status = apply(
+        &f,
+        &format!("{DEPLOYMENTS}/d/status?fieldManager=me"),
+        deployment(1),
+    )
+    .await;
+    assert_eq!(status.code, 404);
+    assert_eq!(f.get(&format!("{MAPS}/a")).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_apply_leaves_nothing() {
+    let f = Fixture::start().await;
+    let uri = format!("{MAPS}/a?fieldManager=me&dryRun=All");
+    assert_eq!(apply(&f, &uri, map(json!({"k": "1"}))).await.code, 201);
+    assert_eq!(f.get(&format!("{MAPS}/a")).await.code, 404);
+}

@@ -1,0 +1,201 @@
+//! Choices for a cache: for all kinds, and for each.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::selection::{Namespaces, Selection};
+use crate::metrics::ClientMetrics;
+use crate::object::{Kind, Object, Typed};
+
+/// Choices for all informers of a cache.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// The program's name, sent as user agent. `sendo` by default.
+    pub name: String,
+    /// How long a request may take; a watch, to begin. 30 s by default.
+    pub timeout: Duration,
+    /// Whether `metadata.managedFields` are kept in memory. They are not by
+    /// default: they often take more room than all the rest.
+    pub keep_managed_fields: bool,
+    /// How often every object is delivered again, as an update that changed
+    /// nothing. Spread by a tenth, so that kinds do not come together; never
+    /// leaves the process. `None`, the default: never, as a watch loses nothing.
+    pub resync: Option<Duration>,
+    /// Whether initial lists come as a stream, object by object, which spares
+    /// memory on both sides. True by default; where the API server cannot do it,
+    /// lists come in pages all the same.
+    pub streaming: bool,
+    /// Where requests are counted. Nowhere by default.
+    pub metrics: Option<ClientMetrics>,
+    /// Other choices for some kinds. None by default.
+    pub kinds: PerKind,
+}
+
+/// Choices that differ from kind to kind; made by [`CacheOptions::kind`].
+#[derive(Clone, Default)]
+pub struct PerKind(BTreeMap<(Kind, TypeId), Arc<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for PerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = self.0.keys().map(|(kind, _)| kind.to_string());
+        f.debug_set().entries(kinds).finish()
+    }
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        CacheOptions {
+            name: "sendo".to_owned(),
+            timeout: Duration::from_secs(30),
+            keep_managed_fields: false,
+            resync: None,
+            streaming: true,
+            metrics: None,
+            kinds: PerKind::default(),
+        }
+    }
+}
+
+impl CacheOptions {
+    /// With other choices for one kind, read as `K`.
+    pub fn kind<K: Typed>(self, options: KindOptions<K>) -> Self {
+        self.kind_named(Kind::of::<K>(), options)
+    }
+
+    /// The same for a kind known only at run time.
+    pub fn kind_named<K: Object>(mut self, kind: Kind, options: KindOptions<K>) -> Self {
+        let id = (kind, TypeId::of::<K>());
+        self.kinds.0.insert(id, Arc::new(options));
+        self
+    }
+
+    pub(super) fn of<K: Object>(&self, kind: &Kind) -> KindOptions<K> {
+        let options = self.kinds.0.get(&(kind.clone(), TypeId::of::<K>()));
+        let options = options.and_then(|options| options.downcast_ref::<KindOptions<K>>());
+        let mut options = options.cloned().unwrap_or_default();
+        options.keep_managed_fields |= self.keep_managed_fields;
+        options.resync = options.resync.or(self.resync);
+        options
+    }
+}
+
+/// Choices for the informers of one kind; see [`CacheOptions::kind`].
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Secret;
+/// use sendo::cache::{CacheOptions, KindOptions};
+///
+/// // Only the keys of Secrets matter to this program.
+/// let names_only = KindOptions::<Secret>::new().transform(|secret| {
+///     secret.data.iter_mut().flatten().for_each(|(_, value)| value.0.clear());
+/// });
+/// let options = CacheOptions::default().kind(names_only);
+/// ```
+pub struct KindOptions<K> {
+    selection: Selection,
+    pub(super) keep_managed_fields: bool,
+    pub(super) resync: Option<Duration>,
+    pub(super) compact: bool,
+    pub(super) transform: Option<Transform<K>>,
+}
+
+pub(super) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
+
+impl<K> KindOptions<K> {
+    /// What the cache does by itself.
+    pub fn new() -> Self {
+        KindOptions {
+            selection: Selection::default(),
+            keep_managed_fields: false,
+            resync: None,
+            compact: false,
+            transform: None,
+        }
+    }
+
+    /// Fetches only part of the kind, for all who watch or read it and do not
+    /// themselves say which part they want.
+    pub fn selecting(mut self, selection: Selection) -> Self {
+        self.selection = selection;
+        self
+    }
+
+    /// Keeps `metadata.managedFields` in memory.
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keep_managed_fields = true;
+        self
+    }
+
+    /// Delivers every object again that often; see [`CacheOptions::resync`].
+    pub fn resync(mut self, every: Duration) -> Self {
+        self.resync = Some(every);
+        self
+    }
+
+    /// Keeps objects packed: in a tenth of the room or less, and decoded each
+    /// time they are read, but for a few that were read last. Worth it for kinds
+    /// with many objects that are seldom read, such as Pods found by an index.
+    ///
+    /// Reading an object then takes some ten microseconds, and so does a change;
+    /// keys, counts and indexes are as quick as ever.
+    pub fn compact(mut self) -> Self {
+        self.compact = true;
+        self
+    }
+
+    /// Changes every object before it is kept: takes away what nobody here
+    /// reads. Name, namespace, uid and version must stay.
+    ///
+    /// An object cut down like this must not be written back whole; the
+    /// client's own read-and-write methods know that, and ask the API server.
+    /// One on which the function panics is reported and left out.
+    pub fn transform(mut self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
+        self.transform = Some(Arc::new(change));
+        self
+    }
+
+    /// `asked`, or what is chosen for the kind where that says nothing.
+    pub(super) fn select(&self, mut asked: Selection) -> Selection {
+        if asked.labels.is_everything() {
+            asked.labels = self.selection.labels.clone();
+        }
+        if asked.fields.is_everything() {
+            asked.fields = self.selection.fields.clone();
+        }
+        if asked.namespaces == Namespaces::All {
+            asked.namespaces = self.selection.namespaces.clone();
+        }
+        asked
+    }
+}
+
+impl<K> Default for KindOptions<K> {
+    fn default() -> Self {
+        KindOptions::new()
+    }
+}
+
+impl<K> Clone for KindOptions<K> {
+    fn clone(&self) -> Self {
+        KindOptions {
+            selection: self.selection.clone(),
+            transform: self.transform.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<K> fmt::Debug for KindOptions<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KindOptions")
+            .field("selection", &self.selection)
+            .field("keep_managed_fields", &self.keep_managed_fields)
+            .field("resync", &self.resync)
+            .field("compact", &self.compact)
+            .field("transforms", &self.transform.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,80 @@
+//! Finalizers: what must be done before an object may go.
+
+use serde_json::json;
+
+use super::error::Error;
+use super::kind::KindClient;
+use super::patch::Patch;
+use crate::object::{Object, ObjectExt};
+
+/// What a reconcile is to do after it has seen to its finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an object that is cleaned up is not to be reconciled further"]
+pub enum Finalizer {
+    /// The object stays, and bears the finalizer: go on.
+    InPlace,
+    /// The object is going, and nothing is left to do for it.
+    CleanedUp,
+}
+
+impl<K: Object> KindClient<K> {
+    /// Sees to the finalizer `name` of `object`, in the order that loses nothing:
+    ///
+    /// - an object that stays gets the finalizer *before* anything is made for
+    ///   it that would have to be cleaned up;
+    /// - for one that is being deleted, `clean_up` runs, and only when that has
+    ///   succeeded the finalizer is taken away. It may so run again after a crash:
+    ///   what is already gone must be fine with it;
+    /// - one that is being deleted without this finalizer gets none: the API
+    ///   server would refuse it, and it has been cleaned up.
+    ///
+    /// Others' finalizers stay as they are: a change of theirs in between is a
+    /// conflict, and the reconcile is tried again.
+    pub async fn finalizer<E, F>(
+        &self,
+        object: &K,
+        name: &str,
+        clean_up: impl FnOnce() -> F,
+    ) -> Result<Finalizer, E>
+    where
+        E: From<Error>,
+        F: Future<Output = Result<(), E>>,
+    {
+        let known = self.finalizers(object);
+        let bears = known.iter().any(|known| known == name);
+        match (object.is_being_deleted(), bears) {
+            (false, true) => return Ok(Finalizer::InPlace),
+            (true, false) => return Ok(Finalizer::CleanedUp),
+            (false, false) => {
+                let mut all = known;
+                all.push(name.to_owned());
+                self.set_finalizers(object, all).await?;
+                return Ok(Finalizer::InPlace);
+            }
+            (true, true) => {}
+        }
+        clean_up().await?;
+        // What this program has written meanwhile, such as status, is in the cache.
+        let mut rest = self.finalizers(object);
+        rest.retain(|known| known != name);
+        match self.set_finalizers(object, rest).await {
+            // Somebody else took it away, and the object went.
+            Err(error) if error.is_not_found() => {}
+            outcome => outcome?,
+        }
+        Ok(Finalizer::CleanedUp)
+    }
+
+    fn finalizers(&self, object: &K) -> Vec<String> {
+        let newest = self.newest_of(object);
+        newest.meta().finalizers.clone().unwrap_or_default()
+    }
+
+    async fn set_finalizers(&self, object: &K, finalizers: Vec<String>) -> Result<(), Error> {
+        let version = self.newest_of(object).meta().resource_version.clone();
+        let patch = Patch::Merge(json!({
+            "metadata": {"finalizers": finalizers, "resourceVersion": version},
+        }));
+        self.patch(object, patch).await.map(drop)
+    }
+}

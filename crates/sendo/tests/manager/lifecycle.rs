@@ -1,0 +1,302 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use sendo::cache::Namespaces;
+use sendo::{Action, Context, Controller, Error, Manager, ObjectExt, everywhere, on_leader};
+
+use crate::{Bar, Log, Place, SECOND, metric};
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_work_in_flight_end_and_takes_up_nothing_new() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let seen = log.clone();
+    let reconcile = move |map: Arc<ConfigMap>, cx: Context| {
+        let log = seen.clone();
+        async move {
+            log.add(format!("begin {}", map.name()));
+            cx.clock().sleep(20 * SECOND).await;
+            log.add(format!("end {}", map.name()));
+            Ok(Action::done())
+        }
+    };
+    place.create("a").await;
+    place.create("b").await;
+    let controller = Controller::new::<ConfigMap>().reconcile(reconcile);
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND).await;
+    let before = place.world.clock().now();
+    running.stop().await.unwrap();
+    let took = place.world.clock().now() - before;
+    assert!(took > 18 * SECOND && took < 21 * SECOND, "{took:?}");
+    assert_eq!(log.take(), ["begin a", "end a"]);
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_by_the_deadline_is_cancelled_and_leaves_no_task() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let controller = Controller::new::<ConfigMap>()
+        .workers(4)
+        .reconcile(|_: Arc<ConfigMap>, _: Context| std::future::pending::<sendo::Result<Action>>());
+    let stubborn = everywhere("stubborn", |_| std::future::pending());
+    let manager = Manager::new("program")
+        .controller(controller)
+        .runnable(stubborn);
+    let running = place.run(manager).await;
+    place.pass(SECOND).await;
+    let before = place.world.clock().now();
+    running.stop().await.unwrap();
+    assert_eq!((place.world.clock().now() - before).as_secs(), 30);
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_writes_stops_before_who_serves_and_runnables_start_with_their_caches() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let log = Log::default();
+    let seen = log.clone();
+    let reader = everywhere("reader", move |cx| async move {
+        seen.add(format!("{} maps", cx.list::<ConfigMap>().count()));
+        cx.stopping().cancelled().await;
+        // The cache and the client work until the last writer has ended.
+        cx.client().create(&crate::map("last", 1)).await?;
+        cx.clock().sleep(SECOND).await;
+        seen.add(format!("{} maps", cx.list::<ConfigMap>().count()));
+        Ok(())
+    });
+    let manager = Manager::new("program")
+        .reads::<ConfigMap>()
+        .runnable(reader);
+    let running = place.run(manager).await;
+    place.pass(SECOND).await;
+    place.end([running]).await;
+    assert_eq!(log.take(), ["1 maps", "2 maps"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_one_part_ends_all_with_its_cause() {
+    let place = Place::new(1).await;
+    let other = everywhere("other", |cx| async move {
+        cx.stopping().cancelled().await;
+        Ok(())
+    });
+    let fails = on_leader("fails", |cx| async move {
+        cx.clock().sleep(SECOND).await;
+        Err(Error::message("the disk is full"))
+    });
+    let manager = Manager::new("program").runnable(other).runnable(fails);
+    let error = manager.run(place.config("program")).await.unwrap_err();
+    assert_eq!(error.to_string(), "the disk is full");
+    let panics = everywhere("panics", |_| async { panic!("on purpose") });
+    let manager = Manager::new("program").runnable(panics);
+    let error = manager.run(place.config("other")).await.unwrap_err();
+    assert_eq!(error.to_string(), "`panics` panicked: on purpose");
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_of_its_own_are_installed_brought_up_to_date_and_waited_for() {
+    let place = Place::new(1).await;
+    let mut old = Bar::crd();
+    old.spec.versions[0].schema = None;
+    old.metadata.annotations = Some([("kept".to_owned(), "yes".to_owned())].into());
+    let schema = Bar::crd().spec.versions[0].schema.clone();
+    let mut lax = schema.clone().unwrap();
+    let properties = lax
+        .open_api_v3_schema
+        .as_mut()
+        .unwrap()
+        .properties
+        .as_mut()
+        .unwrap();
+    properties.get_mut("spec").unwrap().properties = None;
+    old.spec.versions[0].schema = Some(lax);
+    place.client.create(&old).await.unwrap();
+
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::new::<Bar>().reconcile(move |bar: Arc<Bar>, _: Context| {
+        seen.add(format!("{} {:?}", bar.name(), bar.spec.size));
+        async { Ok(Action::done()) }
+    });
+    let manager = Manager::new("program")
+        .defines::<Bar>()
+        .controller(controller);
+    assert_eq!(manager.definitions().len(), 1);
+    let mut config = place.config("program");
+    config.install_kinds = true;
+    let running = manager.start(config).unwrap();
+    running.ready().await;
+    let live = place.client.live();
+    let served: CustomResourceDefinition = live.get("bars.example.dev").await.unwrap().unwrap();
+    let properties = |crd: &CustomResourceDefinition| {
+        let schema = crd.spec.versions[0]
+            .schema
+            .clone()
+            .unwrap()
+            .open_api_v3_schema
+            .unwrap();
+        schema.properties.unwrap()["spec"].properties.clone()
+    };
+    assert_eq!(properties(&served), properties(&Bar::crd()));
+    assert_eq!(served.annotation("kept"), Some("yes"));
+    let mut bar = Bar::new("b", crate::BarSpec { size: Some(3) });
+    bar.metadata.namespace = Some("default".to_owned());
+    place.client.create(&bar).await.unwrap();
+    place.pass(SECOND).await;
+    assert_eq!(log.take(), ["b Some(3)"]);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_confined_to_namespaces_sees_no_other() {
+    let place = Place::new(1).await;
+    place.create("here").await;
+    let mut there = crate::map("there", 1);
+    there.metadata.namespace = Some("kube-public".to_owned());
+    place.client.create(&there).await.unwrap();
+    for (namespaces, expected) in [
+        (Namespaces::one("default"), "here"),
+        (Namespaces::Except(["default".to_owned()].into()), "there"),
+    ] {
+        let log = Log::default();
+        let seen = log.clone();
+        let controller =
+            Controller::new::<ConfigMap>().reconcile(move |map: Arc<ConfigMap>, _: Context| {
+                seen.add(map.name());
+                async { Ok(Action::done()) }
+            });
+        let mut config = place.config(expected);
+        config.namespaces = namespaces;
+        let running = Manager::new("program")
+            .controller(controller)
+            .start(config)
+            .unwrap();
+        place.pass(SECOND).await;
+        assert_eq!(log.take(), [expected]);
+        running.stop().await.unwrap();
+    }
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_managers_in_one_process_share_nothing() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let manager = |name: &str| {
+        let controller = Controller::new::<ConfigMap>()
+            .named(name)
+            .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) });
+        Manager::new(name).controller(controller)
+    };
+    let one = manager("one").start(place.config("one")).unwrap();
+    let two = manager("two").start(place.config("two")).unwrap();
+    one.ready().await;
+    two.ready().await;
+    place.pass(SECOND).await;
+    let success = |name: &str| {
+        format!("controller_runtime_reconcile_total{{controller=\"{name}\",result=\"success\"}}")
+    };
+    assert_eq!(metric(&one, &success("one")), 1.0);
+    assert_eq!(metric(&two, &success("two")), 1.0);
+    let page = one.metrics().encode(sendo::metrics::Format::Prometheus);
+    assert!(!page.contains("\"two\""));
+    one.stop().await.unwrap();
+    place.touch("a", 1).await;
+    place.pass(SECOND).await;
+    assert_eq!(metric(&two, &success("two")), 2.0);
+    place.end([two]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mistakes_are_found_before_anything_starts() {
+    let place = Place::new(1).await;
+    let controller = || {
+        Controller::new::<ConfigMap>()
+            .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) })
+    };
+    let manager = Manager::new("program")
+        .controller(controller())
+        .controller(controller());
+    let refused = manager.start(place.config("program")).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "two parts of program are called `configmap`: give one controller another name"
+    );
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_what_is_not_declared_fails_with_the_fix() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let log = Log::default();
+    let seen = log.clone();
+    let controller =
+        Controller::new::<ConfigMap>().reconcile(move |_: Arc<ConfigMap>, cx: Context| {
+            let log = seen.clone();
+            async move {
+                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    cx.list::<k8s_openapi::api::core::v1::Secret>().count()
+                }));
+                log.add(*read.unwrap_err().downcast::<String>().unwrap());
+                Ok(Action::done())
+            }
+        });
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND).await;
+    assert_eq!(
+        log.take(),
+        [
+            "`configmap` reads secrets/v1 but does not declare it: add `.reads::<Secret>()` to its declaration, \
+          or ask the API server with `cx.live()`"
+        ]
+    );
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_the_cache_its_watches_and_the_requests() {
+    let place = Place::new(1).await;
+    for name in ["a", "b", "c"] {
+        place.create(name).await;
+    }
+    let controller = Controller::new::<ConfigMap>()
+        .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) });
+    let packed = sendo::cache::KindOptions::<ConfigMap>::new().compact();
+    let manager = Manager::new("program")
+        .controller(controller)
+        .caching(packed);
+    let running = place.run(manager).await;
+    place.pass(SECOND).await;
+    let of = |name: &str| metric(&running, &format!("{name}{{kind=\"configmaps/v1\"}}"));
+    assert_eq!(of("sendo_cache_objects"), 3.0);
+    assert!(of("sendo_cache_bytes") > 300.0);
+    assert_eq!(
+        (
+            of("sendo_watch_lists_total"),
+            of("sendo_watch_restarts_total")
+        ),
+        (1.0, 0.0)
+    );
+    assert_eq!(of("sendo_watch_failing"), 0.0);
+    assert_eq!(of("sendo_event_latency_seconds_count"), 3.0);
+    place.pass(20 * 60 * SECOND).await;
+    assert!(
+        of("sendo_watch_restarts_total") >= 2.0,
+        "a watch lives five to ten minutes"
+    );
+    assert!(of("sendo_watch_lag_seconds") < 600.0);
+    let watches = "rest_client_requests_total{code=\"200\",host=\"kubernetes\",method=\"GET\"}";
+    assert!(metric(&running, watches) >= 3.0);
+    place.end([running]).await;
+}

@@ -1,0 +1,131 @@
+//! Programs on the embedded API server, in virtual time: what a manager and its
+//! controllers promise.
+
+mod controllers;
+mod election;
+mod lifecycle;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use sendo::cache::{Cache, CacheOptions};
+use sendo::client::{Client, ClientOptions};
+use sendo::metrics::Format;
+use sendo::{Config, Manager, ObjectKey, Running, World};
+use sendo_server::{ApiServer, Options};
+use sendo_store::{Memory, Retention};
+use serde::{Deserialize, Serialize};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// A kind of the tests' own.
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "example.dev", version = "v1", kind = "Bar", namespaced)]
+pub(crate) struct BarSpec {
+    pub(crate) size: Option<i32>,
+}
+
+/// An API server without any controllers, and the world it lives in.
+pub(crate) struct Place {
+    pub(crate) world: World,
+    pub(crate) server: ApiServer,
+    pub(crate) client: Client,
+}
+
+impl Place {
+    pub(crate) async fn new(seed: u64) -> Self {
+        let world = World::seeded(seed);
+        let store = Memory::new(world.clock().clone(), Retention::default());
+        let options = Options::new(Arc::new(store), world.clone());
+        let server = ApiServer::start(options).await.unwrap();
+        let kube = kube::Client::new(server.client_service(), "default");
+        let test = world.child("test");
+        let cache = Cache::new(kube.clone(), test.clone(), CacheOptions::default());
+        let client = Client::new(kube, cache, test, ClientOptions::default());
+        Place {
+            world,
+            server,
+            client,
+        }
+    }
+
+    /// The settings of a program in a world of its own.
+    pub(crate) fn config(&self, name: &str) -> Config {
+        let kube = kube::Client::new(self.server.client_service(), "default");
+        Config::new(kube, self.world.child(name))
+    }
+
+    pub(crate) async fn run(&self, manager: Manager) -> Running {
+        let config = self.config("program");
+        let running = manager.start(config).unwrap();
+        running.ready().await;
+        running
+    }
+
+    pub(crate) async fn pass(&self, time: Duration) {
+        self.world.clock().sleep(time).await;
+    }
+
+    pub(crate) async fn create(&self, name: &str) -> ConfigMap {
+        self.client.create(&map(name, 0)).await.unwrap()
+    }
+
+    /// Changes the data of a ConfigMap.
+    pub(crate) async fn touch(&self, name: &str, value: u64) {
+        let key = ObjectKey::namespaced("default", name);
+        let change = |map: &mut ConfigMap| {
+            let data = map.data.get_or_insert_default();
+            data.insert("value".to_owned(), value.to_string());
+        };
+        self.client.modify::<ConfigMap>(&key, change).await.unwrap();
+    }
+
+    /// Stops everything and checks that no task is left.
+    pub(crate) async fn end(self, running: impl IntoIterator<Item = Running>) {
+        for running in running {
+            running.stop().await.unwrap();
+        }
+        self.server.shutdown().await;
+        drop(self.client);
+        self.world.tasks().stop().await;
+        assert_eq!(self.world.tasks().running(), Vec::<String>::new());
+    }
+}
+
+pub(crate) fn map(name: &str, value: u64) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.to_owned());
+    map.metadata.namespace = Some("default".to_owned());
+    map.data = Some(BTreeMap::from([("value".to_owned(), value.to_string())]));
+    map
+}
+
+/// What happened, in order. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn add(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+/// The value of a metric, by the whole of its name and labels.
+pub(crate) fn metric(running: &Running, name: &str) -> f64 {
+    let page = running.metrics().encode(Format::Prometheus);
+    let line = page
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let line = line.unwrap_or_else(|| panic!("{name} is not in\n{page}"));
+    line.parse().unwrap()
+}

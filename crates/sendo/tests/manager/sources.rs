@@ -1,0 +1,264 @@
+use std::sync::Arc;
+
+use futures::stream;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use sendo::controller::Watches;
+use sendo::source::{self, Item, Tick};
+use sendo::{Action, Context, Controller, Manager, ObjectExt, ObjectKey, handler};
+
+use crate::{HOUR, Log, Place, SECOND, metric};
+
+fn secret(name: &str) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.namespace = Some("default".to_owned());
+    secret.metadata.name = Some(name.to_owned());
+    secret
+}
+
+/// A controller of text keys that writes down what it reconciles, and when.
+fn writing_down(
+    log: &Log,
+) -> impl Fn(String, Context) -> std::future::Ready<sendo::Result<Action>> + use<> {
+    let log = log.clone();
+    move |key, cx| {
+        log.add(format!("{} {key}", cx.now()));
+        std::future::ready(Ok(Action::done()))
+    }
+}
+
+fn keys(log: &Log) -> Vec<String> {
+    let lines = log.take();
+    let keys = lines
+        .iter()
+        .map(|line| line.split_once(' ').unwrap().1.to_owned());
+    keys.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_ticks_is_the_same_twice() {
+    async fn hour() -> Vec<String> {
+        let place = Place::new(7).await;
+        let log = Log::default();
+        for name in ["a", "b"] {
+            place.create(name).await;
+        }
+        let every = source::ticker(10 * SECOND);
+        let maps = handler::map(|_: Tick, cx: &sendo::Reader| {
+            let maps = cx.list::<ConfigMap>().keys();
+            maps.iter().map(ToString::to_string).collect::<Vec<_>>()
+        });
+        let controller = Controller::keyed::<String>("ticked")
+            .reads::<ConfigMap>()
+            .watches(every, maps)
+            .reconcile(writing_down(&log));
+        let running = place
+            .run(Manager::new("program").controller(controller))
+            .await;
+        place.pass(HOUR + SECOND).await;
+        place.end([running]).await;
+        log.take()
+    }
+    let first = hour().await;
+    assert_eq!(first.len(), 2 * 360);
+    assert_eq!(first, hour().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_channel_makes_wait_or_drops_and_counts() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let (events, source) = source::channel::<u32>(2);
+    let slow = handler::map_async(|event: u32, _| async move {
+        tokio::time::sleep(SECOND).await;
+        [event.to_string()]
+    });
+    let controller = Controller::keyed::<String>("slow")
+        .watches(source.named("numbers"), slow)
+        .reconcile(writing_down(&log));
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    let taken = (0..6).filter(|event| events.offer(*event).unwrap()).count();
+    assert!((2..=3).contains(&taken), "{taken}");
+    assert_eq!(events.dropped(), 6 - taken as u64);
+    let dropped = metric(
+        &running,
+        "sendo_source_dropped_total{controller=\"slow\",source=\"numbers\"}",
+    );
+    assert_eq!(dropped, events.dropped() as f64);
+    for event in 10..15 {
+        events.send(event).await.unwrap();
+    }
+    place.pass(10 * SECOND).await;
+    let keys = keys(&log);
+    assert_eq!(keys.len(), taken + 5);
+    assert!(keys.ends_with(&["10", "11", "12", "13", "14"].map(str::to_owned)));
+    running.stop().await.unwrap();
+    assert!(events.offer(99).is_err());
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_fails_runs_again_and_delays_nobody() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let failing = source::function("failing", |out: source::Output<u32>| async move {
+        out.send(1).await;
+        if out.world().random().below(0..2) == 0 {
+            panic!("on purpose");
+        }
+        Err(sendo::Error::message("the other side hung up"))
+    });
+    let ends = source::function("ends", |out: source::Output<u32>| async move {
+        out.send(2).await;
+        Ok(())
+    });
+    let name = || handler::map(|event: u32, _: &sendo::Reader| [event.to_string()]);
+    let controller = Controller::keyed::<String>("functions")
+        .watches(failing, name())
+        .watches(ends, name())
+        .watches(
+            source::from_stream("stream", stream::iter([3, 4])).when(|event| *event > 3),
+            name(),
+        )
+        .reconcile(writing_down(&log));
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND / 2).await;
+    let mut first = keys(&log);
+    first.sort();
+    assert_eq!(first, ["1", "2", "4"]);
+    place.pass(300 * SECOND).await;
+    let again = keys(&log);
+    assert!(again.iter().all(|key| key == "1"));
+    // 0.8 s, doubling to 30 s.
+    assert!((12..=16).contains(&again.len()), "{}", again.len());
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_says_when_it_is_ready_is_waited_for() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let (items, receiver) = futures::channel::mpsc::unbounded();
+    let controller = Controller::keyed::<String>("items")
+        .watches(
+            source::from_items("items", receiver),
+            handler::map(|key: String, _: &sendo::Reader| [key]),
+        )
+        .reconcile(writing_down(&log));
+    let running = Manager::new("program")
+        .controller(controller)
+        .start(place.config("program"));
+    let running = running.unwrap();
+    items
+        .unbounded_send(Item::Event("early".to_owned()))
+        .unwrap();
+    place.pass(60 * SECOND).await;
+    assert_eq!(keys(&log), Vec::<String>::new());
+    items.unbounded_send(Item::Ready).unwrap();
+    place.pass(SECOND).await;
+    assert_eq!(keys(&log), ["early"]);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_controller_goes_on_from_what_another_has_done() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let (done, source) = source::channel::<ObjectKey>(64);
+    let first = Controller::new::<ConfigMap>().announces(&done).reconcile(
+        |map: Arc<ConfigMap>, _: Context| async move {
+            if map.name() == "bad" {
+                return Err(sendo::Error::terminal("no"));
+            }
+            Ok(Action::done())
+        },
+    );
+    let second = Controller::keyed::<String>("second")
+        .watches(
+            source,
+            handler::map(|key: ObjectKey, _: &sendo::Reader| [key.to_string()]),
+        )
+        .reconcile(writing_down(&log));
+    let manager = Manager::new("program").controller(first).controller(second);
+    let running = place.run(manager).await;
+    place.create("bad").await;
+    place.create("good").await;
+    place.pass(SECOND).await;
+    assert_eq!(keys(&log), ["default/good"]);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sources_come_and_go_while_a_controller_runs() {
+    let place = Place::new(1).await;
+    place.client.create(&secret("old")).await.unwrap();
+    let log = Log::default();
+    let watches = Watches::<String>::new();
+    let name = |what: &'static str| {
+        handler::map_object(move |object: &Secret, _| [format!("{what} {}", object.name())])
+    };
+    let (_sender, idle) = source::channel::<String>(1);
+    let controller = Controller::keyed::<String>("changing")
+        .watches(idle, handler::map(|key: String, _: &sendo::Reader| [key]))
+        .watches_also(&watches)
+        .reconcile(writing_down(&log));
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    assert!(running.cache().states().is_empty());
+
+    let one = watches.add(source::kind::<Secret>(), name("one"));
+    let two = watches.add(source::kind::<Secret>(), name("two"));
+    place.pass(SECOND).await;
+    let mut seen = keys(&log);
+    seen.sort();
+    assert_eq!(seen, ["one old", "two old"]);
+    assert_eq!(running.cache().states().len(), 1, "both share one watch");
+
+    watches.remove(one);
+    place.pass(SECOND).await;
+    place.client.create(&secret("new")).await.unwrap();
+    place.pass(SECOND).await;
+    assert_eq!(keys(&log), ["two new"]);
+    watches.remove(two);
+    watches.remove(two);
+    place.pass(SECOND).await;
+    assert!(
+        running.cache().states().is_empty(),
+        "nobody wants it any more"
+    );
+    let again = watches.add(source::kind::<Secret>(), name("again"));
+    place.pass(SECOND).await;
+    assert_eq!(keys(&log), ["again new", "again old"]);
+    watches.remove(again);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn functions_for_each_kind_of_event_see_old_and_new() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let value = |map: &ConfigMap| map.data.as_ref().unwrap()["value"].clone();
+    let handler = handler::on::<ConfigMap, String>()
+        .created(move |map, _| [format!("created {}", value(map))])
+        .updated(move |old, new, _| [format!("from {} to {}", value(old), value(new))])
+        .deleted(|map, _| [format!("deleted {}", map.name())])
+        .handler();
+    let controller = Controller::keyed::<String>("funcs")
+        .watches(source::kind::<ConfigMap>(), handler)
+        .reconcile(writing_down(&log));
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    let object = place.create("a").await;
+    place.pass(SECOND).await;
+    place.touch("a", 5).await;
+    place.pass(SECOND).await;
+    place.client.delete(&object).await.unwrap();
+    place.pass(SECOND).await;
+    assert_eq!(keys(&log), ["created 0", "from 0 to 5", "deleted a"]);
+    place.end([running]).await;
+}

@@ -1,0 +1,336 @@
+//! The whole program on a live cluster, in virtual time.
+
+use std::time::Duration;
+
+use bar::{Bar, BarSpec, manager};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use sendo::{ObjectExt, Patch};
+use sendo_test::{Faults, TestCluster, View};
+use serde_json::json;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn bar(deployment: &str, replicas: Option<i32>) -> Bar {
+    let spec = BarSpec {
+        deployment_name: deployment.to_owned(),
+        replicas,
+    };
+    let mut bar = Bar::new("example", spec);
+    bar.metadata.namespace = Some("default".to_owned());
+    bar
+}
+
+async fn set_up(cluster: &TestCluster) {
+    cluster.install::<Bar>().await;
+    cluster.run(manager()).await;
+}
+
+/// How many replicas the Bar says are available.
+fn available(now: &View) -> i32 {
+    let bar = now.get::<Bar>("default/example");
+    let status = bar.and_then(|bar| bar.status).unwrap_or_default();
+    status.available_replicas
+}
+
+async fn until_available(cluster: &TestCluster, count: i32) {
+    let what = format!("{count} replicas are available");
+    cluster.until(&what, |now| available(now) == count).await;
+}
+
+/// How often each Event about the Bar was recorded: type, reason, message.
+fn events(cluster: &TestCluster) -> Vec<(String, i32)> {
+    let mut events = cluster.list::<Event>();
+    events.retain(|event| event.involved_object.kind.as_deref() == Some("Bar"));
+    let line = |event: Event| {
+        let text = |text: Option<String>| text.unwrap_or_default();
+        let (kind, reason) = (text(event.type_), text(event.reason));
+        let line = format!("{kind} {reason}: {}", text(event.message));
+        (line, event.count.unwrap_or(1))
+    };
+    events.into_iter().map(line).collect()
+}
+
+#[sendo_test::test]
+async fn a_bar_gets_its_deployment_and_follows_it(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let made = cluster.create(&bar("web", Some(3))).await;
+    until_available(&cluster, 3).await;
+    let deployment = cluster.get::<Deployment>("default/web").unwrap();
+    assert_eq!(deployment.controller_of::<Bar>(), Some(made.uid()));
+    let status = cluster.get::<Bar>("default/example").unwrap().status;
+    let selector = status.and_then(|status| status.selector).unwrap();
+    assert_eq!(selector, "app=nginx,deployment=web");
+
+    cluster.patch(&made, json!({"spec": {"replicas": 1}})).await;
+    until_available(&cluster, 1).await;
+    cluster.pass(MINUTE).await;
+    let told = [("Normal Synced: Bar synced successfully".to_owned(), 2)];
+    assert_eq!(events(&cluster), told);
+    // Nothing is left to do, and nothing is done: no write, no event.
+    cluster.stays_quiet_for(HOUR).await;
+}
+
+#[sendo_test::test]
+async fn a_deployment_that_drifts_is_brought_back(cluster: TestCluster) {
+    set_up(&cluster).await;
+    cluster.create(&bar("web", Some(2))).await;
+    until_available(&cluster, 2).await;
+    let deployment = cluster.get::<Deployment>("default/web").unwrap();
+    cluster
+        .patch(&deployment, json!({"spec": {"replicas": 5}}))
+        .await;
+    cluster.pass(SECOND).await;
+    let spec = cluster.get::<Deployment>("default/web").unwrap().spec;
+    assert_eq!(spec.unwrap().replicas, Some(2));
+
+    cluster.delete(&deployment).await;
+    cluster
+        .until("it is made again", |now| {
+            let again = now.get::<Deployment>("default/web");
+            again.is_some_and(|again| again.uid() != deployment.uid())
+        })
+        .await;
+    until_available(&cluster, 2).await;
+}
+
+#[sendo_test::test]
+async fn without_a_number_the_size_is_left_to_others(cluster: TestCluster) {
+    set_up(&cluster).await;
+    cluster.create(&bar("web", None)).await;
+    until_available(&cluster, 1).await;
+    let deployment = cluster.get::<Deployment>("default/web").unwrap();
+    cluster
+        .patch(&deployment, json!({"spec": {"replicas": 4}}))
+        .await;
+    until_available(&cluster, 4).await;
+    cluster.stays_quiet_for(HOUR).await;
+}
+
+#[sendo_test::test]
+async fn a_renamed_bar_leaves_no_deployment_behind(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let made = cluster.create(&bar("before", Some(1))).await;
+    until_available(&cluster, 1).await;
+    cluster
+        .patch(&made, json!({"spec": {"deploymentName": "after"}}))
+        .await;
+    cluster
+        .until("only the new one is left", |now| {
+            let deployments = now.list::<Deployment>();
+            let names: Vec<_> = deployments.iter().map(|d| d.name()).collect();
+            names == ["after"] && now.list::<ReplicaSet>().len() == 1
+        })
+        .await;
+    cluster.pass(MINUTE).await;
+    let told = events(&cluster);
+    let deleted = "Normal Deleted: Deleted Deployment \"before\", no longer named";
+    assert!(told.contains(&(deleted.to_owned(), 1)), "{told:?}");
+}
+
+#[sendo_test::test]
+async fn a_deployment_of_others_is_left_alone(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let theirs: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {
+                "metadata": {"labels": {"app": "theirs"}},
+                "spec": {"containers": [{"name": "main", "image": "example.dev/app:1"}]},
+            },
+        },
+    }))
+    .unwrap();
+    let theirs = cluster.create(&theirs).await;
+    cluster.create(&bar("web", Some(3))).await;
+    cluster.pass(MINUTE).await;
+
+    let told = events(&cluster);
+    let warning =
+        "Warning ErrResourceExists: Resource \"web\" already exists and is not managed by Bar";
+    assert!(
+        told.len() == 1 && told[0].0 == warning && told[0].1 > 1,
+        "told with backoff: {told:?}"
+    );
+    let now = cluster.get::<Deployment>("default/web").unwrap();
+    assert_eq!(now.metadata.owner_references, None);
+    assert_eq!(now.spec.as_ref().unwrap().replicas, Some(1));
+
+    // When they take it away, the Bar's own follows.
+    cluster.delete(&theirs).await;
+    until_available(&cluster, 3).await;
+}
+
+#[sendo_test::test]
+async fn a_wrong_spec_is_refused(cluster: TestCluster) {
+    cluster.install::<Bar>().await;
+    for (name, replicas, field) in [
+        ("web", Some(0), "spec.replicas"),
+        ("web", Some(11), "spec.replicas"),
+        ("", None, "spec.deploymentName"),
+        ("No Name", None, "spec.deploymentName"),
+    ] {
+        let refused = cluster.client().create(&bar(name, replicas)).await;
+        let refusal = refused.unwrap_err().to_string();
+        assert!(refusal.contains(field), "{refusal}");
+    }
+    cluster.create(&bar("web", Some(10))).await;
+}
+
+#[sendo_test::test]
+async fn a_bar_can_be_scaled_like_a_deployment(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let made = cluster.create(&bar("web", Some(1))).await;
+    until_available(&cluster, 1).await;
+    let scale = cluster.client().subresource(&made, "scale").unwrap();
+    let change = Patch::Merge(json!({"spec": {"replicas": 2}}));
+    let answer: serde_json::Value = scale.patch(change).await.unwrap();
+    assert_eq!(answer["status"]["selector"], "app=nginx,deployment=web");
+    until_available(&cluster, 2).await;
+}
+
+/// Whether nothing of the Bar is left.
+fn is_gone(now: &View) -> bool {
+    now.list::<Deployment>().is_empty()
+        && now.list::<ReplicaSet>().is_empty()
+        && now.list::<Pod>().is_empty()
+}
+
+#[sendo_test::test]
+async fn a_deleted_bar_leaves_nothing_behind(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let made = cluster.create(&bar("web", Some(2))).await;
+    until_available(&cluster, 2).await;
+    cluster.delete(&made).await;
+    cluster.until("all of it is gone", is_gone).await;
+    cluster.stays_quiet_for(HOUR / 2).await;
+}
+
+#[sendo_test::test]
+async fn a_deleted_namespace_leaves_nothing_behind(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let namespace: Namespace =
+        serde_json::from_value(json!({"metadata": {"name": "short"}})).unwrap();
+    let namespace = cluster.create(&namespace).await;
+    let mut here = bar("web", Some(2));
+    here.metadata.namespace = Some("short".to_owned());
+    cluster.create(&here).await;
+    cluster
+        .until("its pods are there", |now| now.list::<Pod>().len() == 2)
+        .await;
+    cluster.delete(&namespace).await;
+    cluster
+        .until("namespace and all are gone", |now| {
+            now.get::<Namespace>("short").is_none() && is_gone(now) && now.list::<Bar>().is_empty()
+        })
+        .await;
+}
+
+#[sendo_test::test]
+async fn a_deleted_definition_leaves_nothing_behind(cluster: TestCluster) {
+    set_up(&cluster).await;
+    cluster.create(&bar("web", Some(2))).await;
+    until_available(&cluster, 2).await;
+    // The collector needs a moment to learn of a new kind.
+    cluster.pass(SECOND).await;
+    let definition = cluster.get::<CustomResourceDefinition>(Bar::crd_name());
+    cluster.delete(&definition.unwrap()).await;
+    cluster.until("all of it is gone", is_gone).await;
+}
+
+#[sendo_test::test]
+async fn a_second_run_writes_nothing(cluster: TestCluster) {
+    cluster.install::<Bar>().await;
+    let first = manager().start(cluster.replica("first", "bar")).unwrap();
+    cluster.create(&bar("web", Some(3))).await;
+    until_available(&cluster, 3).await;
+    cluster.pass(MINUTE).await;
+    first.stop().await.unwrap();
+
+    let before = cluster.changes().len();
+    let second = manager().start(cluster.replica("second", "bar")).unwrap();
+    second.ready().await;
+    cluster.stays_quiet_for(HOUR).await;
+    let changes = cluster.changes();
+    let leases = changes[before..]
+        .lines()
+        .filter(|line| line.contains("/leases/default/bar"));
+    assert!(leases.count() > 1000, "it led, and renewed its lease");
+    second.stop().await.unwrap();
+}
+
+#[sendo_test::test]
+async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCluster) {
+    cluster.install::<Bar>().await;
+    let first = manager().start(cluster.replica("first", "bar")).unwrap();
+    let second = manager().start(cluster.replica("second", "bar")).unwrap();
+    first.ready().await;
+    second.ready().await;
+    let made = cluster.create(&bar("web", Some(1))).await;
+    until_available(&cluster, 1).await;
+
+    // Changes keep coming while one goes and the other takes over.
+    let handover = async { first.stop().await.unwrap() };
+    let changes = async {
+        for replicas in 2..=10 {
+            cluster
+                .patch(&made, json!({"spec": {"replicas": replicas}}))
+                .await;
+            cluster.pass(SECOND).await;
+        }
+    };
+    futures::join!(handover, changes);
+    until_available(&cluster, 10).await;
+    cluster.pass(MINUTE).await;
+
+    // Each size once, in order, none written twice.
+    let changes = cluster.changes();
+    let mut sizes = Vec::new();
+    for line in changes
+        .lines()
+        .filter(|line| line.contains("/deployments/default/web "))
+    {
+        let object = line.splitn(4, ' ').nth(3).unwrap_or_default();
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        let manager = &object["spec"]["replicas"];
+        if sizes.last() != manager.as_i64().as_ref() {
+            sizes.extend(manager.as_i64());
+        }
+    }
+    assert!(sizes.is_sorted() && sizes.last() == Some(&10), "{sizes:?}");
+    second.stop().await.unwrap();
+}
+
+/// Whatever happens to its requests, the program comes to the same end.
+#[sendo_test::test(seeds = 10)]
+async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
+    cluster.install::<Bar>().await;
+    let faults = Faults::new(cluster.world(), 0.3);
+    let running = manager().start(cluster.faulty(&faults)).unwrap();
+    let made = cluster.create(&bar("a", Some(3))).await;
+    cluster.pass(MINUTE).await;
+    cluster
+        .patch(
+            &made,
+            json!({"spec": {"deploymentName": "b", "replicas": 2}}),
+        )
+        .await;
+    cluster.pass(MINUTE).await;
+    assert!(faults.injected() > 0);
+    faults.end();
+
+    cluster
+        .until("only b is left, with two replicas", |now| {
+            let deployments = now.list::<Deployment>();
+            let names: Vec<_> = deployments.iter().map(|d| d.name()).collect();
+            names == ["b"] && available(now) == 2
+        })
+        .await;
+    running.stop().await.unwrap();
+}

@@ -1,0 +1,138 @@
+//! What is changed in a store: buckets are created, and deleted with their resource.
+//!
+//! A create cannot be taken back, and its answer may be lost, so that it is to
+//! be done is written down first. Whoever comes later, after a crash too, then
+//! knows that a bucket which is there was created for the resource.
+
+use sendo::{Context, EventType::*, Result};
+
+use crate::api::{Creation, DeletionPolicy, ManagementPolicy, StorageBucket};
+use crate::store::{Access, Created, Health, Problem, Reason};
+
+/// Whether the store has what a resource asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Synced {
+    /// Nothing is asked for.
+    Observed,
+    /// The bucket is there.
+    InPlace,
+    /// Nothing is done.
+    Paused,
+    /// It cannot be told.
+    Unknown(Problem),
+    /// The store refuses it.
+    Failed(Problem),
+}
+
+impl Synced {
+    /// The status of the condition.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Synced::Observed | Synced::InPlace => "True",
+            Synced::Paused | Synced::Failed(_) => "False",
+            Synced::Unknown(_) => "Unknown",
+        }
+    }
+
+    /// Its reason.
+    pub fn reason(&self) -> String {
+        match self {
+            Synced::Observed => "Observed".to_owned(),
+            Synced::InPlace => "InPlace".to_owned(),
+            Synced::Paused => "Paused".to_owned(),
+            Synced::Unknown(problem) | Synced::Failed(problem) => problem.reason.to_string(),
+        }
+    }
+
+    /// Its message.
+    pub fn message(&self) -> &str {
+        match self {
+            Synced::Observed => "the bucket is only looked at",
+            Synced::InPlace => "the bucket is there",
+            Synced::Paused => "spec.paused is set",
+            Synced::Unknown(problem) | Synced::Failed(problem) => &problem.message,
+        }
+    }
+}
+
+/// How a bucket is after it was seen to.
+pub(crate) struct Found {
+    pub(crate) health: Health,
+    pub(crate) synced: Synced,
+    pub(crate) creation: Option<Creation>,
+}
+
+/// Checks the bucket, and creates it if it is managed and not there.
+pub(crate) async fn see_to(
+    bucket: &StorageBucket,
+    access: Access<'_>,
+    object: &str,
+    cx: &Context,
+) -> Result<Found> {
+    let health = access.check(object).await;
+    let before = bucket.status.as_ref().and_then(|status| status.creation);
+    let found = |synced, creation| Found {
+        health: health.clone(),
+        synced,
+        creation,
+    };
+    if bucket.spec.management_policy == ManagementPolicy::Observe {
+        return Ok(found(Synced::Observed, before));
+    }
+    match health.problem() {
+        // A bucket that is there after an unanswered create was created by it.
+        None => Ok(found(Synced::InPlace, before.map(|_| Creation::Succeeded))),
+        Some(problem) if problem.reason == Reason::NoSuchBucket => {
+            let (synced, creation) = create(bucket, access, before, cx).await?;
+            let health = match synced {
+                Synced::InPlace => access.check(object).await,
+                _ => health,
+            };
+            Ok(Found {
+                health,
+                synced,
+                creation,
+            })
+        }
+        Some(problem) => Ok(found(Synced::Unknown(problem.clone()), before)),
+    }
+}
+
+async fn create(
+    bucket: &StorageBucket,
+    access: Access<'_>,
+    before: Option<Creation>,
+    cx: &Context,
+) -> Result<(Synced, Option<Creation>)> {
+    let intend = cx.client().status(bucket, |status| {
+        status.creation = Some(Creation::Pending);
+    });
+    intend.await?;
+    Ok(match access.create().await {
+        Ok(created) => {
+            let is_ours = created == Created::New || before == Some(Creation::Pending);
+            let creation = is_ours.then_some(Creation::Succeeded);
+            if created == Created::New {
+                let name = &bucket.spec.bucket;
+                cx.event(Normal, "Created", format!("created the bucket {name}"));
+            }
+            (Synced::InPlace, creation)
+        }
+        // Whether it was done is found out by the next check.
+        Err(problem) if matches!(problem.reason, Reason::TimedOut | Reason::Unreachable) => {
+            (Synced::Unknown(problem), Some(Creation::Pending))
+        }
+        Err(problem) => {
+            cx.event(Warning, "CreateFailed", problem.message.clone());
+            (Synced::Failed(problem), None)
+        }
+    })
+}
+
+/// Whether the bucket goes with its resource.
+pub(crate) fn goes_with(bucket: &StorageBucket) -> bool {
+    let status = bucket.status.as_ref();
+    bucket.spec.management_policy == ManagementPolicy::Manage
+        && bucket.spec.deletion_policy == DeletionPolicy::Delete
+        && status.is_some_and(|status| status.creation.is_some())
+}

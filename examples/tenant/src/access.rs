@@ -1,0 +1,125 @@
+//! Who may do what in a tenant's namespaces.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sendo::client::{self, set_controller};
+use sendo::{Context, Result};
+
+use crate::api::{Admin, AdminKind, Tenant};
+
+/// What the role and its binding are called in each namespace.
+const NAME: &str = "tenant-admin";
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Sees to the role and its binding in a namespace. Writes only what differs.
+///
+/// A namespace that goes away takes them along, and gets none anew.
+pub(crate) async fn grant(
+    tenant: &Tenant,
+    namespace: &str,
+    subjects: &[Subject],
+    cx: &Context,
+) -> Result<()> {
+    let mut metadata = ObjectMeta {
+        name: Some(NAME.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let mut role = Role {
+        metadata: metadata.clone(),
+        rules: Some(rules()),
+    };
+    set_controller(tenant, &mut role)?;
+    metadata.owner_references = role.metadata.owner_references.clone();
+    let binding = RoleBinding {
+        metadata,
+        role_ref: RoleRef {
+            api_group: Some(RBAC.to_owned()),
+            kind: "Role".to_owned(),
+            name: NAME.to_owned(),
+        },
+        subjects: Some(subjects.to_vec()),
+    };
+    let owners = role.metadata.owner_references.clone();
+    let granted = cx.client().create_or_update(role, |role| {
+        role.metadata.owner_references = owners.clone();
+        role.rules = Some(rules());
+    });
+    quiet_if_going(granted.await)?;
+    let bound = cx.client().create_or_update(binding, |binding| {
+        binding.metadata.owner_references = owners.clone();
+        binding.subjects = Some(subjects.to_vec()).filter(|some| !some.is_empty());
+    });
+    quiet_if_going(bound.await)
+}
+
+fn quiet_if_going<T>(written: Result<T, client::Error>) -> Result<()> {
+    match written {
+        Err(error) if !error.is_namespace_terminating() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The admins and the members of the team, each once.
+pub(crate) fn subjects(admins: &[Admin], members: &BTreeSet<String>) -> Vec<Subject> {
+    let named = admins.iter().map(|admin| match admin.kind {
+        AdminKind::User => ("User", admin.name.as_str()),
+        AdminKind::Group => ("Group", admin.name.as_str()),
+    });
+    let members = members.iter().map(|member| ("User", member.as_str()));
+    let all: BTreeSet<_> = named.chain(members).collect();
+    let subject = |(kind, name): (&str, &str)| Subject {
+        api_group: Some(RBAC.to_owned()),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        namespace: None,
+    };
+    all.into_iter().map(subject).collect()
+}
+
+/// Everything that runs in a namespace, but neither its quota nor rights in it.
+fn rules() -> Vec<PolicyRule> {
+    let rule = |group: &str, resources: &[&str]| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(resources.iter().map(|name| (*name).to_owned()).collect()),
+        verbs: vec!["*".to_owned()],
+        ..PolicyRule::default()
+    };
+    vec![
+        rule(
+            "",
+            &[
+                "configmaps",
+                "events",
+                "persistentvolumeclaims",
+                "pods",
+                "pods/log",
+                "secrets",
+                "serviceaccounts",
+                "services",
+            ],
+        ),
+        rule("apps", &["*"]),
+        rule("batch", &["*"]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_named_twice() {
+        let ann = Admin {
+            kind: AdminKind::User,
+            name: "ann".to_owned(),
+        };
+        let members = ["ann", "bob"].map(str::to_owned).into();
+        let subjects = subjects(&[ann.clone(), ann], &members);
+        let names: Vec<_> = subjects.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["ann", "bob"]);
+    }
+}

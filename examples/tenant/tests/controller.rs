@@ -1,0 +1,360 @@
+//! The whole program on a live cluster, in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, Namespace};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use sendo::ObjectExt;
+use sendo::metrics::Format;
+use sendo_test::{Faults, TestCluster, View};
+use serde_json::{Value, json};
+use tenant::api::Tenant;
+use tenant::directory::{Directory, Teams};
+use tenant::{Options, manager};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn tenant(spec: Value) -> Tenant {
+    serde_json::from_value(json!({"metadata": {"name": "blue"}, "spec": spec})).unwrap()
+}
+
+/// A tenant with the namespaces blue-dev and blue-prod.
+fn blue() -> Tenant {
+    tenant(json!({
+        "namespacePrefix": "blue-",
+        "namespaces": ["dev", "prod"],
+        "admins": [{"kind": "Group", "name": "oncall"}],
+    }))
+}
+
+fn without_teams() -> Options {
+    Options::new(Directory::empty())
+}
+
+async fn set_up(cluster: &TestCluster) {
+    cluster.install::<Tenant>().await;
+    cluster.run(manager(without_teams())).await;
+}
+
+/// The tenant's namespaces that are not on their way out.
+fn namespaces(now: &View) -> Vec<String> {
+    let mut namespaces = now.list::<Namespace>();
+    namespaces.retain(|n| n.controller_of::<Tenant>().is_some() && !n.is_being_deleted());
+    namespaces.iter().map(|n| n.name().to_owned()).collect()
+}
+
+fn ready(now: &View) -> (String, String) {
+    let tenant = now.get::<Tenant>("blue");
+    let conditions = tenant.and_then(|t| t.status).map(|s| s.conditions);
+    let mut conditions = conditions.unwrap_or_default().into_iter();
+    let ready = conditions.find(|condition| condition.type_ == "Ready");
+    ready.map(|c| (c.status, c.reason)).unwrap_or_default()
+}
+
+async fn until_ready_is(cluster: &TestCluster, status: &str, reason: &str) {
+    cluster
+        .until(&format!("Ready is {status} for {reason}"), |now| {
+            let (is, why) = ready(now);
+            is == status && why == reason
+        })
+        .await;
+}
+
+fn subjects(cluster: &TestCluster, namespace: &str) -> Vec<String> {
+    let binding = cluster.get::<RoleBinding>(format!("{namespace}/tenant-admin"));
+    let subjects = binding.and_then(|b| b.subjects).unwrap_or_default();
+    let line = |s: &k8s_openapi::api::rbac::v1::Subject| format!("{} {}", s.kind, s.name);
+    subjects.iter().map(line).collect()
+}
+
+/// How often each Event about the tenant was recorded, with the namespaces it was written to.
+fn events(cluster: &TestCluster) -> BTreeMap<String, i32> {
+    let mut counts = BTreeMap::new();
+    for event in cluster.list::<Event>() {
+        if event.involved_object.kind.as_deref() == Some("Tenant") {
+            assert_eq!(event.namespace(), Some("default"));
+            let (kind, reason) = (event.type_.unwrap(), event.reason.unwrap());
+            *counts.entry(format!("{kind} {reason}")).or_default() += event.count.unwrap_or(1);
+        }
+    }
+    counts
+}
+
+#[sendo_test::test]
+async fn a_tenant_gets_its_namespaces_and_rights_in_them(cluster: TestCluster) {
+    set_up(&cluster).await;
+    cluster.create(&blue()).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+    for namespace in ["blue-dev", "blue-prod"] {
+        assert_eq!(subjects(&cluster, namespace), ["Group oncall"]);
+        let role = cluster.get::<Role>(format!("{namespace}/tenant-admin"));
+        assert!(role.unwrap().rules.is_some_and(|rules| !rules.is_empty()));
+    }
+    let status = cluster.get::<Tenant>("blue").unwrap().status.unwrap();
+    assert_eq!(status.namespaces, 2);
+    cluster.pass(MINUTE).await;
+    let told = [("Normal NamespaceAdded", 2), ("Normal Reconciled", 1)];
+    let told = told.map(|(event, count)| (event.to_owned(), count));
+    assert_eq!(events(&cluster), told.into());
+    cluster.stays_quiet_for(HOUR).await;
+}
+
+#[sendo_test::test]
+async fn what_is_taken_off_the_list_is_removed(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let running = manager(without_teams()).start(cluster.config()).unwrap();
+    let made = cluster.create(&blue()).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+    cluster
+        .patch(&made, json!({"spec": {"namespaces": ["prod", "test"]}}))
+        .await;
+    cluster
+        .until("dev is gone and test is there", |now| {
+            namespaces(now) == ["blue-prod", "blue-test"]
+                && now.get::<Namespace>("blue-dev").is_none()
+        })
+        .await;
+    let page = running.metrics().encode(Format::Prometheus);
+    assert!(
+        page.contains("\ntenant_namespaces_added_total 3\n"),
+        "{page}"
+    );
+    assert!(page.contains("\ntenant_namespaces_removed_total 1\n"));
+    running.stop().await.unwrap();
+}
+
+#[sendo_test::test]
+async fn rights_and_namespaces_that_drift_are_brought_back(cluster: TestCluster) {
+    set_up(&cluster).await;
+    cluster.create(&blue()).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+
+    let binding = cluster.get::<RoleBinding>("blue-dev/tenant-admin").unwrap();
+    cluster.patch(&binding, json!({"subjects": []})).await;
+    cluster.pass(SECOND).await;
+    assert_eq!(subjects(&cluster, "blue-dev"), ["Group oncall"]);
+
+    let namespace = cluster.get::<Namespace>("blue-dev").unwrap();
+    cluster.delete(&namespace).await;
+    cluster
+        .until("it is made again", |now| {
+            let again = now.get::<Namespace>("blue-dev");
+            again.is_some_and(|again| again.uid() != namespace.uid())
+        })
+        .await;
+    cluster.pass(SECOND).await;
+    assert_eq!(subjects(&cluster, "blue-dev"), ["Group oncall"]);
+}
+
+#[sendo_test::test]
+async fn a_namespace_of_others_is_left_alone(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let theirs: Namespace =
+        serde_json::from_value(json!({"metadata": {"name": "blue-dev"}})).unwrap();
+    let theirs = cluster.create(&theirs).await;
+    cluster.create(&blue()).await;
+    until_ready_is(&cluster, "False", "NamespaceTaken").await;
+    cluster.pass(MINUTE).await;
+    let now = cluster.get::<Namespace>("blue-dev").unwrap();
+    assert_eq!(now.metadata.owner_references, None);
+    assert_eq!(subjects(&cluster, "blue-prod"), ["Group oncall"]);
+    assert_eq!(events(&cluster)["Warning NamespaceTaken"], 1);
+
+    cluster.delete(&theirs).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+}
+
+#[sendo_test::test]
+async fn members_of_the_team_come_and_go_with_the_directory(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let outside = Arc::new(Mutex::new(Teams::new()));
+    let asked = outside.clone();
+    let directory = Directory::new(move || Ok(asked.lock().unwrap().clone()));
+    cluster.run(manager(Options::new(directory))).await;
+    let mut spec = serde_json::to_value(blue().spec).unwrap();
+    spec["team"] = json!("sailors");
+    cluster.create(&tenant(spec)).await;
+    until_ready_is(&cluster, "False", "TeamUnknown").await;
+
+    let members = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let change = |names: &[&str]| {
+        let mut outside = outside.lock().unwrap();
+        outside.insert("sailors".to_owned(), members(names));
+    };
+    change(&["ann", "bob"]);
+    until_ready_is(&cluster, "True", "Reconciled").await;
+    let everybody = ["Group oncall", "User ann", "User bob"];
+    assert_eq!(subjects(&cluster, "blue-dev"), everybody);
+
+    change(&["ann"]);
+    cluster.pass(SECOND * 11).await;
+    assert_eq!(subjects(&cluster, "blue-dev"), ["Group oncall", "User ann"]);
+    cluster.stays_quiet_for(HOUR).await;
+}
+
+#[sendo_test::test]
+async fn a_deleted_tenant_waits_for_its_namespaces(cluster: TestCluster) {
+    set_up(&cluster).await;
+    let made = cluster.create(&blue()).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+    cluster.delete(&made).await;
+    cluster
+        .until("tenant and namespaces are gone", |now| {
+            let left = now.list::<Namespace>();
+            let left = left.iter().any(|n| n.name().starts_with("blue-"));
+            let tenant = now.get::<Tenant>("blue");
+            assert!(tenant.is_some() || !left, "the tenant went first");
+            tenant.is_none()
+        })
+        .await;
+    assert!(
+        cluster
+            .list::<Role>()
+            .iter()
+            .all(|r| r.name() != "tenant-admin")
+    );
+    cluster.stays_quiet_for(HOUR / 2).await;
+}
+
+#[sendo_test::test]
+async fn a_deleted_definition_leaves_nothing_behind(cluster: TestCluster) {
+    set_up(&cluster).await;
+    cluster.create(&blue()).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+    let definition = cluster.get::<CustomResourceDefinition>(Tenant::crd_name());
+    cluster.delete(&definition.unwrap()).await;
+    cluster
+        .until("all of it is gone", |now| {
+            now.get::<CustomResourceDefinition>(Tenant::crd_name())
+                .is_none()
+                && now.get::<Namespace>("blue-dev").is_none()
+                && now.get::<Namespace>("blue-prod").is_none()
+        })
+        .await;
+}
+
+#[sendo_test::test]
+async fn a_wrong_spec_is_refused(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    for (spec, field) in [
+        (
+            json!({"namespacePrefix": "Blue-", "namespaces": []}),
+            "spec.namespacePrefix",
+        ),
+        (
+            json!({"namespacePrefix": "blue-", "namespaces": ["a b"]}),
+            "spec.namespaces[0]",
+        ),
+        (
+            json!({"namespacePrefix": "blue-", "namespaces": ["a", "a"]}),
+            "spec.namespaces[1]",
+        ),
+    ] {
+        let refused = cluster.client().create(&tenant(spec)).await;
+        let refusal = refused.unwrap_err().to_string();
+        assert!(refusal.contains(field), "{refusal}");
+    }
+}
+
+#[sendo_test::test]
+async fn a_second_run_writes_nothing(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let start = |name: &str| manager(without_teams()).start(cluster.replica(name, "tenants"));
+    let first = start("first").unwrap();
+    cluster.create(&blue()).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+    cluster.pass(MINUTE).await;
+    first.stop().await.unwrap();
+
+    let before = cluster.changes().len();
+    let second = start("second").unwrap();
+    second.ready().await;
+    cluster.stays_quiet_for(HOUR).await;
+    let changes = cluster.changes();
+    let lines = changes[before..].lines();
+    let renewals = lines.filter(|line| line.contains("/leases/default/tenants"));
+    assert!(renewals.count() > 1000, "it led, and renewed its lease");
+    second.stop().await.unwrap();
+}
+
+#[sendo_test::test]
+async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let start = |name: &str| manager(without_teams()).start(cluster.replica(name, "tenants"));
+    let (first, second) = (start("first").unwrap(), start("second").unwrap());
+    first.ready().await;
+    second.ready().await;
+    let made = cluster.create(&blue()).await;
+    until_ready_is(&cluster, "True", "Reconciled").await;
+
+    // The list keeps changing while one goes and the other takes over.
+    let all: Vec<String> = (0..10).map(|number| format!("n{number}")).collect();
+    let metrics = first.metrics().clone();
+    let changes = async {
+        for count in 1..=all.len() {
+            let change = json!({"spec": {"namespaces": all[..count]}});
+            cluster.patch(&made, change).await;
+            cluster.pass(SECOND).await;
+        }
+    };
+    let handover = async { first.stop().await.unwrap() };
+    futures::join!(handover, changes);
+    cluster
+        .until("all are there", |now| namespaces(now).len() == all.len())
+        .await;
+    cluster.pass(MINUTE).await;
+
+    // Each was added once, by whoever led: two of `blue` and ten more; two removed.
+    let count = |page: &str, name: &str| -> u32 {
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+            .unwrap()
+    };
+    let pages = [metrics, second.metrics().clone()].map(|m| m.encode(Format::Prometheus));
+    let total = |name: &str| pages.iter().map(|page| count(page, name)).sum::<u32>();
+    assert_eq!(total("tenant_namespaces_added_total"), 12);
+    assert_eq!(total("tenant_namespaces_removed_total"), 2);
+    second.stop().await.unwrap();
+}
+
+/// Whatever happens to its requests, the program comes to the same end.
+#[sendo_test::test(seeds = 10)]
+async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let faults = Faults::new(cluster.world(), 0.3);
+    let running = manager(without_teams())
+        .start(cluster.faulty(&faults))
+        .unwrap();
+    let made = cluster.create(&blue()).await;
+    cluster.pass(MINUTE).await;
+    cluster
+        .patch(&made, json!({"spec": {"namespaces": ["prod", "test"]}}))
+        .await;
+    cluster.pass(MINUTE).await;
+    assert!(faults.injected() > 0);
+    faults.end();
+    cluster
+        .until("prod and test are there, with their rights", |now| {
+            namespaces(now) == ["blue-prod", "blue-test"]
+                && now.get::<Namespace>("blue-dev").is_none()
+                && now.get::<RoleBinding>("blue-test/tenant-admin").is_some()
+                && ready(now).0 == "True"
+        })
+        .await;
+    let again = cluster.get::<Tenant>("blue").unwrap();
+    cluster.delete(&again).await;
+    cluster
+        .until("nothing is left", |now| {
+            now.get::<Tenant>("blue").is_none() && namespaces(now).is_empty()
+        })
+        .await;
+    running.stop().await.unwrap();
+}
