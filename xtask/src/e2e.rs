@@ -27,10 +27,11 @@ use report::Report;
 use session::Session;
 
 /// In the order in which they are run, each on its own.
-const CHAPTERS: [(&str, &str); 12] = [
+const CHAPTERS: [(&str, &str); 13] = [
     ("cluster", include_str!("e2e/chapters/cluster.md")),
     ("namespaces", include_str!("e2e/chapters/namespaces.md")),
     ("replicasets", include_str!("e2e/chapters/replicasets.md")),
+    ("rollouts", include_str!("e2e/chapters/rollouts.md")),
     ("nodes", include_str!("e2e/chapters/nodes.md")),
     ("formats", include_str!("e2e/chapters/formats.md")),
     ("watch", include_str!("e2e/chapters/watch.md")),

@@ -1,13 +1,15 @@
 //! What every cluster has from its first moment.
 
+mod groups;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
-use sendo_apimachinery::MetaMut;
 use sendo_apimachinery::addresses::Cidr;
+use sendo_apimachinery::{Meta, MetaMut};
 use sendo_store::{At, Transaction};
 use serde_json::{Value, json};
 
@@ -44,6 +46,7 @@ pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
             json!({"metadata": {"name": name}, "value": value, "description": description});
         create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", object).await?;
     }
+    groups::create_all(server).await?;
     services(server).await
 }
 
@@ -140,11 +143,23 @@ async fn write(
         .find(group, version, plural)
         .ok_or_else(|| failed(&"it is not served"))?;
     let key = resource.keys.object(Some(NAMESPACE), SELF);
+    let before = server.store.get(&key, At::Latest).await;
+    let before = before.map_err(|error| failed(&error))?.entry;
+    let before: Value = before
+        .and_then(|entry| serde_json::from_slice(&entry.value).ok())
+        .unwrap_or_default();
     let mut meta = MetaMut::of(&mut object);
     meta.set_name(SELF);
     meta.set_namespace(NAMESPACE);
-    meta.set_uid(&server.world.random().uuid());
-    meta.set_creation_timestamp(&time_text(server.world.clock().wall()));
+    if before.is_null() {
+        meta.set_uid(&server.world.random().uuid());
+        meta.set_creation_timestamp(&time_text(server.world.clock().wall()));
+    } else {
+        // It was told before where the server is.
+        meta.set_uid(Meta::of(&before).uid());
+        let since = before["metadata"]["creationTimestamp"].as_str();
+        meta.set_creation_timestamp(since.unwrap_or_default());
+    }
     object["apiVersion"] = resource.stored.api_version.as_str().into();
     object["kind"] = resource.stored.kind.as_str().into();
     let put = Transaction::new().put(key, server.encode(resource, &mut object));

@@ -110,7 +110,8 @@ pub enum StartError {
 impl ApiServer {
     /// Starts a server: reads what the store holds and creates what every cluster
     /// has, if it is absent: the namespaces `default`, `kube-system`, `kube-public`
-    /// and `kube-node-lease`, the two priority classes of the system, the range of
+    /// and `kube-node-lease`, the two priority classes of the system, an
+    /// APIService for each version of each group, the range of
     /// service addresses and the service `kubernetes`.
     ///
     /// # Errors

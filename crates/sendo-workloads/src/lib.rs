@@ -11,6 +11,7 @@ mod pods;
 pub mod replicaset;
 pub mod root_ca;
 pub mod service_account;
+pub mod service_cidr;
 pub mod storage_protection;
 
 use sendo::{Controller, Manager};
@@ -40,6 +41,7 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("root-ca-certificate-publisher-controller", |settings| {
         root_ca::controller(&settings.root_ca)
     }),
+    ("service-cidr-controller", |_| service_cidr::controller()),
     ("serviceaccount-controller", |_| {
         service_account::controller()
     }),

@@ -126,7 +126,8 @@ pub(super) async fn on_update(
     if is_name(was) && !is_name(spec) {
         return allocate_all(call, claims, new).await;
     }
-    if is_name(was) || service::is_headless(was) {
+    // Validation refuses to take an address away, or to give one, in any other way.
+    if is_name(was) || service::is_headless(was) || service::is_headless(spec) {
         return Ok(());
     }
     if is_name(spec) {

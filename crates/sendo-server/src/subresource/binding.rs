@@ -23,6 +23,7 @@ pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {
             "name in URL does not match name in Binding object",
         ));
     }
+    check_target(&binding)?;
     assign(call, &binding, &options).await
 }
 
@@ -30,6 +31,7 @@ pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {
 pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let binding = read(call, &options)?;
+    check_target(&binding)?;
     let catalog = call.server.catalog();
     let pods = catalog
         .find("", "v1", "pods")
@@ -51,6 +53,11 @@ pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status
 fn read(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
     let mut binding = decode::body(call, &GroupVersionKind::new("", "v1", "Binding"), options)?;
     decode::place(call, &mut binding)?;
+    Ok(binding)
+}
+
+/// A pod is bound to a node, which need not exist.
+fn check_target(binding: &Value) -> Result<(), Status> {
     let target = Path::new("target");
     let mut errors = Vec::new();
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();
@@ -69,7 +76,7 @@ fn read(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
         errors.push(FieldError::required(&target.child("name"), ""));
     }
     if errors.is_empty() {
-        return Ok(binding);
+        return Ok(());
     }
     let texts = errors.iter().map(FieldError::to_string);
     Err(Status::unclassified(sendo_apimachinery::status::aggregate(

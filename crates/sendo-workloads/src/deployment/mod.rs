@@ -1,7 +1,7 @@
 //! Rolls out the template of a Deployment: a ReplicaSet for each template it
 //! had, the newest growing while the others shrink, within what the strategy allows.
 //!
-//! The rooms: [`claim`](crate::claim) finds the sets that are this
+//! The rooms: `claim` finds the sets that are this
 //! Deployment's; `template` and `revision` tell the new one from the old and
 //! number them; `rolling`, `recreate` and `proportion` decide sizes; `history`
 //! forgets old sets; `status` and `conditions` write down what came of it.

@@ -1,6 +1,6 @@
 //! Keeps as many pods of a ReplicaSet as its spec asks for.
 //!
-//! The rooms: [`claim`](crate::claim) finds the pods that are this set's,
+//! The rooms: `claim` finds the pods that are this set's,
 //! adopting and releasing as labels change; `scale` creates and deletes; `rank`
 //! decides who goes first; `status` writes down what came of it.
 //!

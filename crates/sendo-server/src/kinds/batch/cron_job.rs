@@ -136,7 +136,7 @@ fn schedule(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     errors.push(Error::invalid(path, text, fault));
 }
 
-/// The form of a time zone's name. Whether there is such a zone shows when jobs are made.
+/// A time zone that there is.
 fn time_zone(errors: &mut Errors, path: &Path, zone: &Value) {
     let Some(zone) = zone.as_str() else { return };
     let part = |part: &str| {
@@ -148,15 +148,25 @@ fn time_zone(errors: &mut Errors, path: &Path, zone: &Value) {
     };
     let fault = if zone.is_empty() {
         "timeZone must be nil or non-empty string".to_owned()
-    } else if !zone.split('/').all(part) {
-        format!("unknown time zone {zone}")
     } else if zone.eq_ignore_ascii_case("local") {
         "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
             .to_owned()
+    } else if !zone.split('/').all(part) || is_known(zone) == Some(false) {
+        format!("unknown time zone {zone}")
     } else {
         return;
     };
     errors.push(Error::invalid(path, zone, fault));
+}
+
+/// Whether this machine knows the zone; `None` if it knows none at all.
+///
+/// The name has been judged: no part of it leads out of the folder of zones.
+fn is_known(zone: &str) -> Option<bool> {
+    let zones = std::path::Path::new("/usr/share/zoneinfo");
+    zones
+        .is_dir()
+        .then(|| zone == "UTC" || zones.join(zone).is_file())
 }
 
 fn drop_unserved(cron_job: &mut Value) {

@@ -132,7 +132,8 @@ pub(super) fn ephemeral_containers(errors: &mut Errors, path: &Path, around: &Su
             errors.push(Error::not_found(&path.child("targetContainerName"), target));
         }
         for key in NOT_EPHEMERAL {
-            if !is_zero(container.at(key)) {
+            // Hooks that are there and say nothing are there.
+            if !is_zero(container.at(key)) || (key == "lifecycle" && container.has(key)) {
                 errors.push(Error::forbidden(&path.child(key), EPHEMERAL));
             }
         }
