@@ -1,6 +1,7 @@
 //! What server and tools know of Kubernetes objects: kinds, schemas, selectors, patches, codecs, Status.
 
 pub mod addresses;
+pub mod cel;
 pub mod decode;
 pub mod duration;
 pub mod field;

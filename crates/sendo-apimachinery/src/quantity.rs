@@ -94,6 +94,19 @@ impl Quantity {
         self.nanos < 0
     }
 
+    /// The amount if it is whole and an `i64` holds it.
+    pub fn as_integer(&self) -> Option<i64> {
+        if self.nanos % NANOS != 0 {
+            return None;
+        }
+        i64::try_from(self.nanos / NANOS).ok()
+    }
+
+    /// The amount as nearly as a float has it.
+    pub fn as_float(&self) -> f64 {
+        self.nanos as f64 / NANOS as f64
+    }
+
     /// The family of its suffix.
     pub fn format(&self) -> Format {
         self.format

@@ -3,8 +3,7 @@
 //! [`check`](check()) judges an `openAPIV3Schema` as Kubernetes does and gives the
 //! [`Structural`] schema read from it. With that, objects are pruned
 //! ([`Structural::prune`]), filled with defaults ([`Structural::set_defaults`])
-//! and validated ([`Structural::validate`]), in that order. Rules in CEL are kept
-//! in [`Structural::validations`] for whoever evaluates them.
+//! and validated ([`Structural::validate`]), in that order; [`Rules`] in CEL come last.
 
 mod check;
 mod defaults;
@@ -16,6 +15,7 @@ mod model;
 mod parse;
 mod pattern;
 mod prune;
+mod rules;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -23,7 +23,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use check::{CheckOptions, check};
+pub(crate) use formats::has_format;
 pub use pattern::{Pattern, PatternError};
+pub use rules::{Rules, Verdict};
 
 /// A schema that names the type of every field.
 ///

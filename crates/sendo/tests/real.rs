@@ -218,14 +218,21 @@ async fn a_program_reconciles_elects_and_tells() {
         });
         config
     };
+    let live = place.client.live();
+    let holder = async || {
+        let lease = live.get::<Lease>(place.key("real")).await.unwrap();
+        lease.and_then(|lease| lease.spec?.holder_identity)
+    };
+    let leads = async |who: &str| holder().await.as_deref() == Some(who);
     let one = program(elected("one"));
-    one.ready().await;
+    place
+        .until("the first leads", async || leads("one").await)
+        .await;
     let two = program(elected("two"));
     two.ready().await;
     let mut map = place.map("a");
     map.metadata.labels = Some([("mine".to_owned(), "yes".to_owned())].into());
     place.client.create(&map).await.unwrap();
-    let live = place.client.live();
     place
         .until("the Secret is there", async || {
             live.get::<Secret>(place.key("a")).await.unwrap().is_some()
@@ -241,16 +248,10 @@ async fn a_program_reconciles_elects_and_tells() {
                 .any(|event| event.reason.as_deref() == Some("Made"))
         })
         .await;
-    let holder = async || {
-        let lease = live.get::<Lease>(place.key("real")).await.unwrap();
-        lease.and_then(|lease| lease.spec?.holder_identity)
-    };
-    assert_eq!(holder().await.as_deref(), Some("one"));
+    assert!(leads("one").await);
     one.stop().await.unwrap();
     place
-        .until("the other leads", async || {
-            holder().await.as_deref() == Some("two")
-        })
+        .until("the other leads", async || leads("two").await)
         .await;
     two.stop().await.unwrap();
     place.end().await;

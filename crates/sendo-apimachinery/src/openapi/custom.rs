@@ -66,11 +66,29 @@ fn published(custom: &CustomResource<'_>, describe: Describe<'_>) -> Value {
     if !schema.is_object() {
         schema = json!({});
     }
+    add_alternatives(&mut schema);
     add_to_embedded(&mut schema, describe);
     schema["type"] = json!("object");
     schema[KIND] = json!([group_version_kind(custom.resource, &custom.resource.kind)]);
     add_object_fields(&mut schema, describe);
     schema
+}
+
+/// A number or a text is published as the two that it may be.
+fn add_alternatives(schema: &mut Value) {
+    for key in ["items", "additionalProperties"] {
+        if let Some(schema) = schema.get_mut(key) {
+            add_alternatives(schema);
+        }
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(|map| map.values_mut()) {
+        add_alternatives(property);
+    }
+    let either = schema.get("x-kubernetes-int-or-string") == Some(&json!(true));
+    if either && schema.get("anyOf").is_none() {
+        schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
+    }
 }
 
 /// Whole objects inside others have the fields of objects too, and need them.

@@ -1,5 +1,6 @@
 //! Judging the schema of a custom resource definition.
 
+mod expressions;
 mod keywords;
 mod rules;
 
@@ -18,7 +19,7 @@ pub struct CheckOptions {
 
 /// Checks an `openAPIV3Schema` at `path` and reads it.
 ///
-/// Rules in CEL are looked at only as far as their form goes.
+/// Rules in CEL are compiled and priced once everything around them is sound.
 pub fn check(
     schema: &Value,
     options: CheckOptions,
@@ -38,6 +39,7 @@ pub fn check(
         ));
     }
     let unreadable = unreadable(schema);
+    let mut sound = false;
     if unreadable.is_none() {
         let mut faults = invariants::check(&structural, path);
         check_patterns(schema, path, &mut faults);
@@ -46,9 +48,15 @@ pub fn check(
         } else {
             faults.sort_by_key(Error::to_string);
         }
+        sound = faults.is_empty();
         errors.extend(faults);
     }
+    let before = errors.len();
     keywords::check(schema, path, &mut errors);
+    if sound {
+        let rules = expressions::check(&structural, path, &errors[before..]);
+        errors.extend(rules);
+    }
     if errors.is_empty() {
         errors.extend(unreadable.map(|detail| Error::invalid(path, "", detail)));
     }

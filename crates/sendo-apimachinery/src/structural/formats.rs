@@ -10,7 +10,7 @@ use crate::names;
 /// Whether a text has a format; `None` if the format is unknown, which constrains nothing.
 ///
 /// Dashes in a format's name do not matter: `date-time` is `datetime`.
-pub(super) fn has_format(text: &str, format: &str) -> Option<bool> {
+pub(crate) fn has_format(text: &str, format: &str) -> Option<bool> {
     Some(match format.replace('-', "").as_str() {
         "bsonobjectid" => text.len() == 24 && is_hex(text),
         "uri" => is_request_uri(text),

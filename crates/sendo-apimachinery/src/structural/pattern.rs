@@ -62,6 +62,12 @@ impl Pattern {
     pub fn matches(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
+
+    /// The first `most` parts of a text that match, in order and apart from each other.
+    pub fn find_all<'t>(&self, text: &'t str, most: usize) -> Vec<&'t str> {
+        let found = self.regex.find_iter(text).take(most);
+        found.map(|part| part.as_str()).collect()
+    }
 }
 
 struct Translator<'s> {

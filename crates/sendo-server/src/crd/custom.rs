@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
-use sendo_apimachinery::field::{Error, Path};
+use sendo_apimachinery::field::{Error, ErrorKind, Path};
 use sendo_apimachinery::jsonpath::{JsonPath, cell_text};
 use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::resources::Column;
 use sendo_apimachinery::schema::{Schema, SchemaRef, Types};
-use sendo_apimachinery::structural::{Part, Structural};
+use sendo_apimachinery::structural::{Part, Rules as Expressions, Structural};
 use sendo_apimachinery::{Meta, MetaMut, go_quote, names};
 use sendo_store::Revision;
 use sendo_world::Stop;
@@ -35,6 +35,8 @@ pub(crate) struct Custom {
     /// The kind and version of its objects.
     pub(super) types: TypeMeta,
     pub(super) schema: Arc<Structural>,
+    /// The rules of the schema in CEL, compiled when the definition was written.
+    pub(super) expressions: Arc<Expressions>,
     /// The same for merges; made when it is first asked for.
     pub(super) merge_schema: OnceLock<Schema>,
     /// The schema of the version that is stored.
@@ -271,6 +273,7 @@ impl Custom {
                 .validate_metadata(object, Part::Value, &Path::root()),
         );
         errors.extend(self.schema.validate_lists(object, &Path::root()));
+        self.run_rules(object, None, &mut errors);
         errors
     }
 
@@ -284,6 +287,7 @@ impl Custom {
                 .validate_metadata(new, Part::Value, &Path::root()),
         );
         errors.extend(ratcheted_lists(&self.schema, new, old, &Path::root()));
+        self.run_rules(new, Some(old), &mut errors);
         errors
     }
 
@@ -299,14 +303,45 @@ impl Custom {
             errors.extend(ratcheted_lists(schema, status, was, &path));
         }
         errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
+        self.run_rules(new, Some(old), &mut errors);
         errors
     }
 
-    /// What a writer is warned of.
+    /// Runs the rules in CEL, unless the object is not of the form they were written for.
+    fn run_rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<Error>) {
+        if self.expressions.is_empty() {
+            return;
+        }
+        let blocks = |error: &Error| {
+            matches!(
+                error.kind,
+                ErrorKind::NotSupported
+                    | ErrorKind::Required
+                    | ErrorKind::TooLong
+                    | ErrorKind::TooMany
+                    | ErrorKind::TypeInvalid
+            )
+        };
+        if errors.iter().any(blocks) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.push(Error::invalid(&Path::root(), Value::Null, why));
+            return;
+        }
+        errors.extend(self.expressions.validate(new, old).errors);
+    }
+
+    /// What a writer is warned of: odd finalizers, and broken rules that are tolerated.
     pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let tolerated = match old {
+            Some(old) if !self.expressions.is_empty() => {
+                self.expressions.validate(new, Some(old)).tolerated
+            }
+            _ => Vec::new(),
+        };
+        let mut warnings: Vec<String> = tolerated.iter().map(Error::to_string).collect();
         let known =
             |name: &str| old.is_some_and(|old| Meta::of(old).finalizers().any(|own| own == name));
-        Meta::of(new)
+        let finalizers = Meta::of(new)
             .finalizers()
             .filter(|name| !name.contains('/') && !known(name))
             .filter(|name| !["orphan", "foregroundDeletion", "kubernetes"].contains(name))
@@ -316,8 +351,9 @@ impl Custom {
                      conflicts with other finalizer writers",
                     go_quote(name)
                 )
-            })
-            .collect()
+            });
+        warnings.extend(finalizers);
+        warnings
     }
 
     /// Kind and version must be those of the path.

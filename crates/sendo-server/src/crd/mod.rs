@@ -14,7 +14,7 @@ use sendo_apimachinery::jsonpath::JsonPath;
 use sendo_apimachinery::resources::{
     Column, Resource as Facts, Scope, Storage, Subresource, storage_version_hash,
 };
-use sendo_apimachinery::structural::Structural;
+use sendo_apimachinery::structural::{Rules, Structural};
 use sendo_store::Revision;
 use sendo_world::Stop;
 use serde_json::Value;
@@ -67,7 +67,7 @@ pub(crate) fn resources(definition: &Value, standing: &Standing) -> Vec<Resource
     let Some(storage) = versions.iter().find(|version| version["storage"] == true) else {
         return Vec::new();
     };
-    let stored = Arc::new(Structural::from_json(&storage["schema"]["openAPIV3Schema"]));
+    let stored = Judged::of(&storage["schema"]["openAPIV3Schema"]);
     // Nobody can convert for a webhook here: what it would be asked for is not served.
     let converts = spec["conversion"]["strategy"] != "Webhook";
     let is_served =
@@ -80,11 +80,28 @@ pub(crate) fn resources(definition: &Value, standing: &Standing) -> Vec<Resource
         .collect()
 }
 
+/// A schema with the rules in it compiled.
+#[derive(Clone)]
+struct Judged {
+    schema: Arc<Structural>,
+    expressions: Arc<Rules>,
+}
+
+impl Judged {
+    fn of(schema: &Value) -> Self {
+        let schema = Structural::from_json(schema);
+        Judged {
+            expressions: Arc::new(Rules::compile(&schema)),
+            schema: Arc::new(schema),
+        }
+    }
+}
+
 fn resource(
     definition: &Value,
     version: &Value,
     storage: &Value,
-    stored: &Arc<Structural>,
+    stored: &Judged,
     standing: &Standing,
 ) -> Resource {
     let spec = &definition["spec"];
@@ -118,18 +135,19 @@ fn resource(
     };
     let schema = &version["schema"]["openAPIV3Schema"];
     // Versions with one schema share it: nothing has to be done between them.
-    let own_schema = if *schema == storage["schema"]["openAPIV3Schema"] {
-        Arc::clone(stored)
+    let own = if *schema == storage["schema"]["openAPIV3Schema"] {
+        stored.clone()
     } else {
-        Arc::new(Structural::from_json(schema))
+        Judged::of(schema)
     };
     let types = TypeMeta::new(group, name, kind);
     let custom = Custom {
         definition: text(&definition["metadata"]["name"]).to_owned(),
         types: types.clone(),
-        schema: own_schema,
+        schema: own.schema,
+        expressions: own.expressions,
         merge_schema: OnceLock::new(),
-        stored: Arc::clone(stored),
+        stored: Arc::clone(&stored.schema),
         published: schema.clone(),
         has_status: version["subresources"]
             .get("status")

@@ -8,6 +8,7 @@ mod health;
 mod nonsense;
 mod objects;
 mod ownership;
+mod rules;
 mod services;
 mod support;
 mod watching;

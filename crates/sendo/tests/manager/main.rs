@@ -5,6 +5,7 @@ mod controllers;
 mod election;
 mod lifecycle;
 mod sources;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

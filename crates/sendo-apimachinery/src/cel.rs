@@ -1,0 +1,135 @@
+//! The Common Expression Language, as Kubernetes speaks it.
+//!
+//! An expression goes through four rooms, each with a file of its own:
+//!
+//! ```text
+//! text ──parse──▶ syntax tree ──check──▶ types and functions ──cost──▶ a bound ──▶ Program
+//!                                                                                    │ eval, with a budget
+//! ```
+//!
+//! [`Program::compile`] does all of it once; what is left for each object is
+//! [`Program::eval`], which stops when its budget of steps is spent. Nothing an
+//! expression says can make either run without bound: depth, steps, texts and
+//! lists have limits, and patterns run in time linear in the text.
+//!
+//! Functions are those of Kubernetes 1.36: the standard ones, strings, lists,
+//! sets, optionals, two-variable comprehensions, regular expressions, URLs,
+//! quantities, addresses, versions and named formats.
+
+mod check;
+mod cost;
+mod declare;
+mod escape;
+mod eval;
+mod functions;
+mod issues;
+mod lex;
+mod library;
+mod macros;
+mod parse;
+mod syntax;
+mod types;
+mod value;
+
+use std::collections::BTreeMap;
+
+pub(crate) use declare::with_resource_fields;
+pub use declare::{Declared, MAX_REQUEST, ObjectType};
+pub use escape::{escape, unescape};
+pub use eval::Fault;
+pub use issues::Issues;
+pub use types::Type;
+pub use value::{Key, List, Map, Text, Value};
+
+use syntax::Parsed;
+
+/// The most one evaluation may cost.
+pub const CALL_LIMIT: u64 = 1_000_000;
+
+/// An expression that was read, checked and priced.
+#[derive(Debug)]
+pub struct Program {
+    parsed: Parsed,
+    checked: check::Checked,
+    max_cost: u64,
+}
+
+/// The variables that an expression may name.
+///
+/// A variable of a [`Declared`] type has bounds on the size of its parts, from
+/// which the price of an expression follows.
+#[derive(Debug, Default)]
+pub struct Variables<'d> {
+    types: BTreeMap<&'static str, Type>,
+    /// What sizes are looked up in, whatever the variable a path begins with.
+    sizes: Option<&'d Declared>,
+}
+
+impl<'d> Variables<'d> {
+    /// No variables, with sizes looked up in `sizes`.
+    pub fn new(sizes: &'d Declared) -> Self {
+        Variables {
+            types: BTreeMap::new(),
+            sizes: Some(sizes),
+        }
+    }
+
+    /// Adds a variable.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, kind: Type) -> Self {
+        self.types.insert(name, kind);
+        self
+    }
+
+    fn get(&self, name: &str) -> Option<&Type> {
+        self.types.get(name)
+    }
+}
+
+/// What came of an evaluation.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    /// The value, or why there is none.
+    pub result: Result<Value<'a>, Fault>,
+    /// What it cost.
+    pub cost: u64,
+}
+
+impl Program {
+    /// Reads, checks and prices an expression.
+    pub fn compile(source: &str, variables: &Variables<'_>) -> Result<Self, Issues> {
+        let parsed = parse::parse(source)?;
+        let checked = check::check(&parsed, variables)?;
+        let max_cost = cost::estimate(&parsed, &checked, variables);
+        Ok(Program {
+            parsed,
+            checked,
+            max_cost,
+        })
+    }
+
+    /// The type of its value.
+    pub fn output(&self) -> &Type {
+        self.checked.type_of(&self.parsed.root)
+    }
+
+    /// Whether it names a variable.
+    pub fn uses(&self, variable: &str) -> bool {
+        self.checked.variables.contains(variable)
+    }
+
+    /// The most that an evaluation can cost, as far as sizes are known.
+    pub fn max_cost(&self) -> u64 {
+        self.max_cost
+    }
+
+    /// Evaluates it. A variable that is not in `variables` is an error where it is used.
+    ///
+    /// Stops as soon as it has cost more than `limit`.
+    pub fn eval<'a>(&'a self, variables: &[(&'static str, Value<'a>)], limit: u64) -> Outcome<'a> {
+        eval::run(&self.parsed, &self.checked, variables, limit)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,497 @@
+//! Running a checked expression, step by step, with a budget.
+
+mod fold;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Outcome;
+use super::check::Checked;
+use super::cost::{self, NEW_LIST, NEW_MAP, NEW_OBJECT};
+use super::functions::{self, Form, Special};
+use super::syntax::{Expr, Kind, Literal, Parsed};
+use super::types::Type;
+use super::value::{Comparison, Key, Map, Text, Value};
+use crate::structural::Pattern;
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It failed.
+    Failed(String),
+    /// It cost more than it may.
+    TooExpensive,
+}
+
+impl Fault {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Fault::Failed(text.into())
+    }
+
+    pub(super) fn no_such_overload() -> Self {
+        Fault::new("no such overload")
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Failed(text) => f.write_str(text),
+            Fault::TooExpensive => f.write_str("operation cancelled: actual cost limit exceeded"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+pub(super) type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// How many patterns that are not written in an expression it may compile.
+const MAX_PATTERNS: usize = 1_000;
+/// How many of them are kept.
+const KEPT_PATTERNS: usize = 64;
+/// How long a text may be that an expression makes, in bytes.
+const LONGEST_TEXT: usize = 8 * 1024 * 1024;
+/// How many items a list may have that an expression makes.
+const LONGEST_LIST: usize = 1024 * 1024;
+/// How many parts may be looked at, or copied, for one unit of cost, where the price of a call
+/// does not depend on them.
+const PARTS_PER_COST: u64 = 20;
+
+pub(super) fn run<'a>(
+    parsed: &'a Parsed,
+    checked: &'a Checked,
+    variables: &[(&'static str, Value<'a>)],
+    limit: u64,
+) -> Outcome<'a> {
+    let mut machine = Machine {
+        checked,
+        scopes: variables
+            .iter()
+            .map(|(name, value)| (*name, Ok(value.clone())))
+            .collect(),
+        cost: 0,
+        limit,
+        patterns: BTreeMap::new(),
+        compiled: 0,
+    };
+    let result = machine.eval(&parsed.root);
+    Outcome {
+        result,
+        cost: machine.cost,
+    }
+}
+
+/// An expression that runs.
+pub(super) struct Machine<'a> {
+    checked: &'a Checked,
+    /// Variables with their values; those of loops may have failed.
+    scopes: Vec<(&'a str, Result<Value<'a>>)>,
+    cost: u64,
+    limit: u64,
+    patterns: BTreeMap<String, Pattern>,
+    compiled: usize,
+}
+
+impl<'a> Machine<'a> {
+    /// Counts a cost, and stops if it is too much.
+    pub(super) fn spend(&mut self, cost: u64) -> Result<()> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit {
+            return Err(Fault::TooExpensive);
+        }
+        Ok(())
+    }
+
+    /// Stops before a step that would cost more than is left.
+    pub(super) fn afford(&self, cost: u64) -> Result<()> {
+        if self.cost.saturating_add(cost) > self.limit {
+            return Err(Fault::TooExpensive);
+        }
+        Ok(())
+    }
+
+    /// Counts parts that were copied or looked at beside what a call costs anyway.
+    pub(super) fn spend_parts(&mut self, parts: usize) -> Result<()> {
+        self.spend(parts as u64 / PARTS_PER_COST)
+    }
+
+    /// Refuses to make a text that is larger than any budget would pay for.
+    pub(super) fn allow_text(&self, bytes: usize) -> Result<()> {
+        if bytes > LONGEST_TEXT {
+            return Err(Fault::TooExpensive);
+        }
+        Ok(())
+    }
+
+    /// Refuses to make a list that is larger than any budget would pay for.
+    pub(super) fn allow_items(&self, items: usize) -> Result<()> {
+        if items > LONGEST_LIST {
+            return Err(Fault::TooExpensive);
+        }
+        Ok(())
+    }
+
+    /// Runs something that compares values, for no more than is left to spend.
+    pub(super) fn compare<T>(&mut self, run: impl FnOnce(&mut Comparison) -> T) -> Result<T> {
+        let left = self.limit.saturating_sub(self.cost).saturating_add(1);
+        let mut comparison = Comparison::within(left.saturating_mul(PARTS_PER_COST));
+        let result = run(&mut comparison);
+        if comparison.gave_up() {
+            return Err(Fault::TooExpensive);
+        }
+        self.spend(comparison.looked() / PARTS_PER_COST)?;
+        Ok(result)
+    }
+
+    /// Whether two values are equal.
+    pub(super) fn equal(&mut self, one: &Value<'a>, other: &Value<'a>) -> Result<bool> {
+        self.compare(|comparison| comparison.equal(one, other))
+    }
+
+    /// Counts what it took to decode a value.
+    fn decoded(&mut self, value: Result<Value<'a>>) -> Result<Value<'a>> {
+        if let Ok(Value::Bytes(bytes)) = &value {
+            self.spend_parts(bytes.len())?;
+        }
+        value
+    }
+
+    /// Runs something with a pattern.
+    pub(super) fn with_pattern<T>(
+        &mut self,
+        source: &str,
+        run: impl FnOnce(&Pattern) -> T,
+    ) -> Result<T, PatternFault> {
+        if let Some(pattern) = self.checked.patterns.get(source) {
+            return Ok(run(pattern));
+        }
+        if let Some(pattern) = self.patterns.get(source) {
+            return Ok(run(pattern));
+        }
+        self.compiled += 1;
+        if self.compiled > MAX_PATTERNS {
+            return Err(PatternFault::TooMany);
+        }
+        let pattern =
+            Pattern::new(source).map_err(|error| PatternFault::Invalid(error.to_string()))?;
+        let result = run(&pattern);
+        if self.patterns.len() >= KEPT_PATTERNS {
+            self.patterns.clear();
+        }
+        self.patterns.insert(source.to_owned(), pattern);
+        Ok(result)
+    }
+
+    pub(super) fn eval(&mut self, expr: &'a Expr) -> Result<Value<'a>> {
+        match &expr.kind {
+            Kind::Literal(literal) => Ok(literal_value(literal)),
+            Kind::Ident(name) => {
+                self.spend(1)?;
+                self.variable(name)
+            }
+            Kind::Select {
+                operand,
+                field,
+                test,
+            } => self.select(expr, operand, field, *test),
+            Kind::Call { target, args, .. } => self.call(expr, target.as_deref(), args),
+            Kind::List(items) => {
+                let constant = items
+                    .iter()
+                    .all(|item| !item.optional && matches!(item.value.kind, Kind::Literal(_)));
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    let value = self.eval(&item.value)?;
+                    match value {
+                        Value::Optional(inner) if item.optional => {
+                            values.extend(inner.map(|inner| (*inner).clone()));
+                        }
+                        value => values.push(value),
+                    }
+                }
+                // Lists of literals are made once, before anything runs.
+                self.spend(if constant { 0 } else { NEW_LIST })?;
+                Ok(Value::list(values))
+            }
+            Kind::Map(entries) => {
+                let mut made = BTreeMap::new();
+                let mut constant = true;
+                for entry in entries {
+                    constant &= !entry.optional
+                        && matches!(entry.key.kind, Kind::Literal(_))
+                        && matches!(entry.value.kind, Kind::Literal(_));
+                    let key = self.eval(&entry.key)?;
+                    let key = Key::of(&key).ok_or_else(|| {
+                        Fault::new(format!("unsupported key type: {}", key.kind()))
+                    })?;
+                    match self.eval(&entry.value)? {
+                        Value::Optional(None) if entry.optional => {}
+                        Value::Optional(Some(inner)) if entry.optional => {
+                            made.insert(key, (*inner).clone());
+                        }
+                        value => {
+                            made.insert(key, value);
+                        }
+                    }
+                }
+                self.spend(if constant { 0 } else { NEW_MAP })?;
+                Ok(Value::Map(Map::Entries(made.into())))
+            }
+            Kind::Struct { .. } => {
+                self.spend(NEW_OBJECT)?;
+                Err(Fault::no_such_overload())
+            }
+            Kind::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Value<'a>> {
+        if let Some((_, value)) = self.scopes.iter().rev().find(|(own, _)| *own == name) {
+            return value.clone();
+        }
+        match functions::type_named(name) {
+            Some(kind) => Ok(kind_value(&kind)),
+            None => Err(Fault::new(format!("no such attribute(s): {name}"))),
+        }
+    }
+
+    fn select(
+        &mut self,
+        expr: &'a Expr,
+        operand: &'a Expr,
+        field: &'a str,
+        test: bool,
+    ) -> Result<Value<'a>> {
+        if !test
+            && let Type::Kind(Some(_)) = self.checked.type_of(expr)
+            && let Some(kind) =
+                super::check::qualified_name(expr).and_then(|name| functions::type_named(&name))
+        {
+            self.spend(1)?;
+            return Ok(kind_value(&kind));
+        }
+        let of = self.eval(operand)?;
+        if !test {
+            self.spend(1)?;
+        }
+        match of {
+            Value::Optional(None) if test => Ok(Value::Bool(false)),
+            Value::Optional(None) => Ok(Value::Optional(None)),
+            Value::Optional(Some(inner)) => {
+                let found = field_of(&inner, field).transpose()?;
+                Ok(match test {
+                    true => Value::Bool(found.is_some()),
+                    false => found.map_or(Value::Optional(None), Value::some),
+                })
+            }
+            of => match field_of(&of, field) {
+                found if test => Ok(Value::Bool(found.transpose()?.is_some())),
+                Some(found) => self.decoded(found),
+                None if matches!(of, Value::Map(_)) => {
+                    Err(Fault::new(format!("no such key: {field}")))
+                }
+                None => Err(Fault::no_such_overload()),
+            },
+        }
+    }
+
+    fn call(
+        &mut self,
+        expr: &'a Expr,
+        target: Option<&'a Expr>,
+        args: &'a [Expr],
+    ) -> Result<Value<'a>> {
+        let Some(resolved) = self.checked.call(expr) else {
+            return Err(Fault::no_such_overload());
+        };
+        let target = target.filter(|_| resolved.on_target);
+        let run = match resolved.function.form {
+            Form::Special(special) => return self.special(special, target, args),
+            Form::Call(run) => run,
+        };
+        let mut values = Vec::with_capacity(args.len() + 1);
+        for arg in target.into_iter().chain(args) {
+            values.push(self.eval(arg)?);
+        }
+        let result = run(self, &values)?;
+        let cost = cost::actual(resolved.function.price, &values, &result);
+        self.spend(cost)?;
+        Ok(result)
+    }
+
+    fn special(
+        &mut self,
+        special: Special,
+        target: Option<&'a Expr>,
+        args: &'a [Expr],
+    ) -> Result<Value<'a>> {
+        match special {
+            Special::And => self.logic(args, false),
+            Special::Or => self.logic(args, true),
+            Special::Conditional => match self.eval(&args[0])? {
+                Value::Bool(true) => self.eval(&args[1]),
+                Value::Bool(false) => self.eval(&args[2]),
+                _ => Err(Fault::no_such_overload()),
+            },
+            Special::NotStrictlyFalse => {
+                let value = self.eval(&args[0]);
+                self.spend(1)?;
+                match value {
+                    Err(Fault::TooExpensive) => Err(Fault::TooExpensive),
+                    Ok(Value::Bool(false)) => Ok(Value::Bool(false)),
+                    _ => Ok(Value::Bool(true)),
+                }
+            }
+            Special::Index => {
+                let (of, index) = self.operand_and_index(args)?;
+                match of {
+                    Value::Optional(None) => Ok(Value::Optional(None)),
+                    Value::Optional(Some(inner)) => {
+                        let found = element(&inner, &index).transpose()?;
+                        Ok(found.map_or(Value::Optional(None), Value::some))
+                    }
+                    of => match element(&of, &index) {
+                        Some(found) => self.decoded(found),
+                        None => Err(missing(&of, &index)),
+                    },
+                }
+            }
+            Special::OptionalIndex => {
+                let (of, index) = self.operand_and_index(args)?;
+                let found = match &of {
+                    Value::Optional(None) => None,
+                    Value::Optional(Some(inner)) => element(inner, &index),
+                    of => element(of, &index),
+                };
+                Ok(found
+                    .transpose()?
+                    .map_or(Value::Optional(None), Value::some))
+            }
+            Special::OptionalSelect => {
+                let of = self.eval(&args[0])?;
+                self.spend(1)?;
+                let Kind::Literal(Literal::Text(field)) = &args[1].kind else {
+                    return Err(Fault::no_such_overload());
+                };
+                let found = match &of {
+                    Value::Optional(None) => None,
+                    Value::Optional(Some(inner)) => field_of(inner, field),
+                    of => field_of(of, field),
+                };
+                Ok(found
+                    .transpose()?
+                    .map_or(Value::Optional(None), Value::some))
+            }
+            Special::OptionalOr | Special::OptionalOrValue => {
+                let target = target.ok_or_else(Fault::no_such_overload)?;
+                match self.eval(target)? {
+                    Value::Optional(None) => self.eval(&args[0]),
+                    Value::Optional(Some(inner)) if special == Special::OptionalOrValue => {
+                        Ok((*inner).clone())
+                    }
+                    value @ Value::Optional(_) => Ok(value),
+                    _ => Err(Fault::no_such_overload()),
+                }
+            }
+        }
+    }
+
+    fn operand_and_index(&mut self, args: &'a [Expr]) -> Result<(Value<'a>, Value<'a>)> {
+        let of = self.eval(&args[0])?;
+        let index = self.eval(&args[1])?;
+        self.spend(1)?;
+        Ok((of, index))
+    }
+
+    /// `||` if `decisive` is true, else `&&`. A decisive side outweighs a failure of the other.
+    fn logic(&mut self, args: &'a [Expr], decisive: bool) -> Result<Value<'a>> {
+        let mut failure = None;
+        for arg in args {
+            match self.eval(arg) {
+                Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(decisive)),
+                Ok(Value::Bool(_)) => {}
+                Err(Fault::TooExpensive) => return Err(Fault::TooExpensive),
+                Err(fault) => failure = failure.or(Some(fault)),
+                Ok(_) => failure = failure.or(Some(Fault::no_such_overload())),
+            }
+        }
+        match failure {
+            Some(fault) => Err(fault),
+            None => Ok(Value::Bool(!decisive)),
+        }
+    }
+}
+
+/// Why a pattern cannot be used.
+#[derive(Debug)]
+pub(super) enum PatternFault {
+    Invalid(String),
+    TooMany,
+}
+
+fn literal_value(literal: &Literal) -> Value<'_> {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(value) => Value::Bool(*value),
+        Literal::Int(number) => Value::Int(*number),
+        Literal::Uint(number) => Value::Uint(*number),
+        Literal::Double(number) => Value::Double(*number),
+        Literal::Text(text) => Value::Text(Text::Borrowed(text)),
+        Literal::Bytes(bytes) => Value::Bytes(bytes.as_slice().into()),
+    }
+}
+
+/// The value of a type's name.
+fn kind_value<'a>(kind: &Type) -> Value<'a> {
+    let Type::Kind(Some(of)) = kind else {
+        return Value::Kind("type");
+    };
+    Value::Kind(match &**of {
+        Type::Bool => "bool",
+        Type::Int => "int",
+        Type::Uint => "uint",
+        Type::Double => "double",
+        Type::Text => "string",
+        Type::Bytes => "bytes",
+        Type::Null => "null_type",
+        Type::Duration => "google.protobuf.Duration",
+        Type::Timestamp => "google.protobuf.Timestamp",
+        Type::List(_) => "list",
+        Type::Map(_) => "map",
+        Type::Optional(_) => "optional_type",
+        Type::Named(name) => name,
+        _ => "type",
+    })
+}
+
+fn field_of<'a>(of: &Value<'a>, field: &str) -> Option<Result<Value<'a>>> {
+    match of {
+        Value::Map(map) => map.get(field),
+        _ => Some(Err(Fault::no_such_overload())),
+    }
+}
+
+fn element<'a>(of: &Value<'a>, index: &Value<'a>) -> Option<Result<Value<'a>>> {
+    match (of, index) {
+        (Value::List(list), Value::Int(index)) => list.get(usize::try_from(*index).ok()?),
+        (Value::List(list), Value::Uint(index)) => list.get(usize::try_from(*index).ok()?),
+        (Value::List(list), Value::Double(index)) if index.fract() == 0.0 && *index >= 0.0 => {
+            list.get(*index as usize)
+        }
+        (Value::List(_), index) => Some(Err(Fault::new(format!(
+            "unsupported index: {}",
+            index.kind()
+        )))),
+        (Value::Map(map), key) => map.find(key),
+        _ => Some(Err(Fault::no_such_overload())),
+    }
+}
+
+fn missing(of: &Value<'_>, index: &Value<'_>) -> Fault {
+    let index = super::library::convert::shown(index);
+    match of {
+        Value::List(_) => Fault::new(format!("index out of bounds: {index}")),
+        _ => Fault::new(format!("no such key: {index}")),
+    }
+}

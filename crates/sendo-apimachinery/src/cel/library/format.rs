@@ -1,0 +1,404 @@
+use std::fmt::Write;
+
+use super::convert;
+use crate::cel::eval::{Fault, Machine, Result};
+use crate::cel::value::Value;
+use crate::structural::has_format;
+use crate::{go_quote, names};
+
+/// A format of texts that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedFormat(usize);
+
+struct Definition {
+    name: &'static str,
+    /// The size of the pattern it stands for.
+    pattern: u64,
+    check: fn(&str) -> Vec<String>,
+}
+
+fn has(text: &str, format: &str, otherwise: &str) -> Vec<String> {
+    match has_format(text, format) {
+        Some(false) => vec![otherwise.to_owned()],
+        _ => Vec::new(),
+    }
+}
+
+/// All formats, by their names.
+const DEFINITIONS: [Definition; 13] = [
+    Definition {
+        name: "byte",
+        pattern: 84,
+        check: |text| has(text, "byte", "invalid base64"),
+    },
+    Definition {
+        name: "date",
+        pattern: 71,
+        check: |text| has(text, "date", "invalid date"),
+    },
+    Definition {
+        name: "datetime",
+        pattern: 71,
+        check: |text| has(text, "datetime", "invalid datetime"),
+    },
+    Definition {
+        name: "dns1035Label",
+        pattern: 30,
+        check: names::dns1035_label,
+    },
+    Definition {
+        name: "dns1035LabelPrefix",
+        pattern: 30,
+        check: |text| names::generate_name(text, names::dns1035_label),
+    },
+    Definition {
+        name: "dns1123Label",
+        pattern: 30,
+        check: names::dns1123_label,
+    },
+    Definition {
+        name: "dns1123LabelPrefix",
+        pattern: 30,
+        check: |text| names::generate_name(text, names::dns1123_label),
+    },
+    Definition {
+        name: "dns1123Subdomain",
+        pattern: 60,
+        check: names::dns1123_subdomain,
+    },
+    Definition {
+        name: "dns1123SubdomainPrefix",
+        pattern: 60,
+        check: |text| names::generate_name(text, names::dns1123_subdomain),
+    },
+    Definition {
+        name: "labelValue",
+        pattern: 40,
+        check: names::label_value,
+    },
+    Definition {
+        name: "qualifiedName",
+        pattern: 60,
+        check: names::qualified_name,
+    },
+    Definition {
+        name: "uri",
+        pattern: 1103,
+        check: |text| super::url::uri_faults(text),
+    },
+    Definition {
+        name: "uuid",
+        pattern: 70,
+        check: |text| has(text, "uuid", "does not match the UUID format"),
+    },
+];
+
+impl NamedFormat {
+    fn named(name: &str) -> Option<Self> {
+        DEFINITIONS
+            .iter()
+            .position(|definition| definition.name == name)
+            .map(NamedFormat)
+    }
+
+    /// The size of the pattern that checking costs as much as.
+    pub(in crate::cel) fn pattern_size(self) -> u64 {
+        DEFINITIONS[self.0].pattern
+    }
+}
+
+macro_rules! formats {
+    ($($function:ident = $name:literal;)*) => {$(
+        pub(in crate::cel) fn $function<'a>(_: &mut Machine<'a>, _: &[Value<'a>]) -> Result<Value<'a>> {
+            NamedFormat::named($name).map(Value::Format).ok_or_else(Fault::no_such_overload)
+        }
+    )*};
+}
+
+formats! {
+    dns1123_label = "dns1123Label";
+    dns1123_subdomain = "dns1123Subdomain";
+    dns1035_label = "dns1035Label";
+    qualified_name = "qualifiedName";
+    dns1123_label_prefix = "dns1123LabelPrefix";
+    dns1123_subdomain_prefix = "dns1123SubdomainPrefix";
+    dns1035_label_prefix = "dns1035LabelPrefix";
+    label_value = "labelValue";
+    uri = "uri";
+    uuid = "uuid";
+    byte = "byte";
+    date = "date";
+    datetime = "datetime";
+}
+
+pub(in crate::cel) fn named<'a>(_: &mut Machine<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    let [Value::Text(name)] = args else {
+        return Err(Fault::no_such_overload());
+    };
+    let format = NamedFormat::named(name).map(Value::Format);
+    Ok(format.map_or(Value::Optional(None), Value::some))
+}
+
+pub(in crate::cel) fn validate<'a>(_: &mut Machine<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    let [Value::Format(format), Value::Text(text)] = args else {
+        return Err(Fault::no_such_overload());
+    };
+    let faults = (DEFINITIONS[format.0].check)(text);
+    if faults.is_empty() {
+        return Ok(Value::Optional(None));
+    }
+    let faults = faults.into_iter().map(Value::from).collect();
+    Ok(Value::some(Value::list(faults)))
+}
+
+/// Fills the clauses of a text, as `%s` and `%.2f`.
+pub(in crate::cel) fn format<'a>(
+    machine: &mut Machine<'a>,
+    args: &[Value<'a>],
+) -> Result<Value<'a>> {
+    let [Value::Text(pattern), Value::List(values)] = args else {
+        return Err(Fault::no_such_overload());
+    };
+    let mut out = String::new();
+    let mut rest = &**pattern;
+    let mut index = 0;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('%') {
+            out.push('%');
+            rest = after;
+            continue;
+        }
+        let value = values
+            .get(index)
+            .ok_or_else(|| Fault::new(format!("index {index} out of range")))??;
+        index += 1;
+        if rest.is_empty() {
+            return Err(Fault::new("unexpected end of string"));
+        }
+        let (clause, precision, after) = clause(rest)
+            .map_err(|why| Fault::new(format!("could not parse formatting clause: {why}")))?;
+        let text = filled(clause, precision, &value)
+            .map_err(|why| Fault::new(format!("error during formatting: {why}")))?;
+        out.push_str(&text);
+        machine.allow_text(out.len())?;
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out.into())
+}
+
+/// The letter of a clause, its precision and what follows.
+fn clause(text: &str) -> Result<(char, Option<usize>, &str), String> {
+    let mut rest = text;
+    let mut precision = None;
+    if let Some(after) = text.strip_prefix('.') {
+        let end = after
+            .find(|c: char| !c.is_ascii_digit())
+            .ok_or("error while parsing precision: could not find end of precision specifier")?;
+        let digits = &after[..end];
+        // Nobody needs more digits than a number can have.
+        let number = digits
+            .parse::<usize>()
+            .ok()
+            .filter(|number| *number <= 1_000);
+        precision = Some(number.ok_or_else(|| {
+            format!(
+                "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing {}: invalid syntax",
+                go_quote(digits)
+            )
+        })?);
+        rest = &after[end..];
+    }
+    let letter = rest.chars().next().ok_or("unexpected end of string")?;
+    if !"sdfebxXo".contains(letter) {
+        return Err(format!("unrecognized formatting clause \"{letter}\""));
+    }
+    Ok((letter, precision, &rest[letter.len_utf8()..]))
+}
+
+fn filled(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<String, String> {
+    let kind = value.kind();
+    let precision = precision.unwrap_or(6);
+    let number = match value {
+        Value::Double(number) => Some(*number),
+        Value::Text(text) => match &**text {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    };
+    let hex = |bytes: &[u8]| {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    };
+    let signed = |number: i64, digits: String| {
+        if number < 0 {
+            format!("-{digits}")
+        } else {
+            digits
+        }
+    };
+    Ok(match (letter, value) {
+        ('s', value) => shown(value)?,
+        ('d', Value::Int(number)) => number.to_string(),
+        ('d', Value::Uint(number)) => number.to_string(),
+        ('d', _) => {
+            return Err(format!(
+                "decimal clause can only be used on integers, was given {kind}"
+            ));
+        }
+        ('f', _) => match number {
+            Some(number) => grouped(number, precision),
+            None => {
+                return Err(format!(
+                    "fixed-point clause can only be used on doubles, was given {kind}"
+                ));
+            }
+        },
+        ('e', _) => match number {
+            Some(number) => scientific(number, precision),
+            None => {
+                return Err(format!(
+                    "scientific clause can only be used on doubles, was given {kind}"
+                ));
+            }
+        },
+        ('b', Value::Int(number)) => signed(*number, format!("{:b}", number.unsigned_abs())),
+        ('b', Value::Uint(number)) => format!("{number:b}"),
+        ('b', Value::Bool(value)) => u8::from(*value).to_string(),
+        ('b', _) => {
+            return Err(format!(
+                "only integers and bools can be formatted as binary, was given {kind}"
+            ));
+        }
+        ('o', Value::Int(number)) => signed(*number, format!("{:o}", number.unsigned_abs())),
+        ('o', Value::Uint(number)) => format!("{number:o}"),
+        ('o', _) => {
+            return Err(format!(
+                "octal clause can only be used on integers, was given {kind}"
+            ));
+        }
+        (letter, value) => {
+            let digits = match value {
+                Value::Int(number) => signed(*number, format!("{:x}", number.unsigned_abs())),
+                Value::Uint(number) => format!("{number:x}"),
+                Value::Text(text) => hex(text.as_bytes()),
+                Value::Bytes(bytes) => hex(bytes),
+                _ => {
+                    return Err(format!(
+                        "only integers, byte buffers, and strings can be formatted as hex, was given {kind}"
+                    ));
+                }
+            };
+            if letter == 'X' {
+                digits.to_uppercase()
+            } else {
+                digits
+            }
+        }
+    })
+}
+
+/// A number with its thousands set apart, as in English.
+fn grouped(number: f64, precision: usize) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "∞" } else { "-∞" }.to_owned();
+    }
+    let text = format!("{:.precision$}", number.abs());
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (text.as_str(), None),
+    };
+    let mut out = String::new();
+    if number.is_sign_negative() {
+        out.push('-');
+    }
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+fn scientific(number: f64, precision: usize) -> String {
+    if !number.is_finite() {
+        return grouped(number, precision);
+    }
+    let text = format!("{number:.precision$e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let superscript: String = format!("{:02}", exponent.abs())
+        .chars()
+        .map(|digit| {
+            ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize - '0' as usize]
+        })
+        .collect();
+    let sign = if exponent < 0 { "⁻" } else { "" };
+    format!("{digits}\u{202f}×\u{202f}10{sign}{superscript}")
+}
+
+fn shown(value: &Value<'_>) -> Result<String, String> {
+    match value {
+        Value::Null => Ok("null".to_owned()),
+        Value::List(_) | Value::Map(_) => nested(value),
+        Value::Bool(_)
+        | Value::Int(_)
+        | Value::Uint(_)
+        | Value::Double(_)
+        | Value::Text(_)
+        | Value::Bytes(_)
+        | Value::Duration(_)
+        | Value::Timestamp(_)
+        | Value::Kind(_) => Ok(convert::shown(value)),
+        _ => Err(format!(
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {}",
+            value.kind()
+        )),
+    }
+}
+
+/// A value inside of a list or map.
+fn nested(value: &Value<'_>) -> Result<String, String> {
+    Ok(match value {
+        Value::Null => "null".to_owned(),
+        Value::Text(text) => go_quote(text),
+        Value::Bytes(bytes) => format!("b{}", go_quote(&String::from_utf8_lossy(bytes))),
+        Value::Double(number) if number.is_finite() => format!("{number:.6}"),
+        Value::Double(number) => go_quote(&convert::shown(&Value::Double(*number))),
+        Value::Timestamp(_) => format!("timestamp({})", go_quote(&convert::shown(value))),
+        Value::Duration(_) => format!("duration({})", go_quote(&convert::shown(value))),
+        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Kind(_) => convert::shown(value),
+        Value::List(list) => {
+            let mut parts = Vec::new();
+            for item in list.iter() {
+                parts.push(nested(&item.map_err(|fault| fault.to_string())?)?);
+            }
+            format!("[{}]", parts.join(", "))
+        }
+        Value::Map(map) => {
+            let mut parts = Vec::new();
+            for entry in map.entries() {
+                let (key, value) = entry.map_err(|fault| fault.to_string())?;
+                parts.push(format!("{}:{}", nested(&key)?, nested(&value)?));
+            }
+            parts.sort();
+            format!("{{{}}}", parts.join(", "))
+        }
+        other => return Err(format!("no formatting function for {}", other.kind())),
+    })
+}

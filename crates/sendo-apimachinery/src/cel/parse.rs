@@ -1,0 +1,561 @@
+//! From tokens to a tree.
+
+use super::issues::{Issue, Issues};
+use super::lex::{self, Spot, Token};
+use super::macros;
+use super::syntax::{Entry, Expr, Item, Kind, Literal, Parsed, Places, TooDeep};
+
+/// How many characters an expression may have.
+const MAX_SIZE: usize = 100_000;
+/// How deep brackets may be nested.
+const MAX_NESTING: usize = 100;
+
+/// What a value can begin with.
+const STARTS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Reads an expression.
+pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
+    let size = source.chars().count();
+    if size > MAX_SIZE {
+        let message =
+            format!("expression code point size exceeds limit: size: {size}, limit {MAX_SIZE}");
+        return Err(Issues::new(source, vec![Issue { place: 0, message }]));
+    }
+    let (spots, issues) = lex::tokens(source);
+    let mut parser = Parser {
+        spots,
+        at: 0,
+        nesting: 0,
+        places: Places::default(),
+        issues,
+    };
+    let root = parser.whole();
+    match root {
+        Ok(root) if parser.issues.is_empty() => Ok(Parsed {
+            source: source.to_owned(),
+            root,
+            places: parser.places,
+        }),
+        Err(Stop::TooDeep(error)) => Err(error.issues(source)),
+        _ => Err(Issues::new(source, parser.issues)),
+    }
+}
+
+/// Why reading stopped.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It was told of among the issues.
+    Told,
+    TooDeep(TooDeep),
+}
+
+impl From<TooDeep> for Stop {
+    fn from(error: TooDeep) -> Self {
+        Stop::TooDeep(error)
+    }
+}
+
+pub(super) struct Parser {
+    spots: Vec<Spot>,
+    at: usize,
+    nesting: usize,
+    pub(super) places: Places,
+    issues: Vec<Issue>,
+}
+
+type Result<T, E = Stop> = std::result::Result<T, E>;
+
+impl Parser {
+    fn whole(&mut self) -> Result<Expr> {
+        let root = self.expr()?;
+        if self.spot().token != Token::End {
+            let text = self.spot().text.clone();
+            return Err(self.syntax(format!("extraneous input '{text}' expecting <EOF>")));
+        }
+        Ok(root)
+    }
+
+    fn spot(&self) -> &Spot {
+        &self.spots[self.at]
+    }
+
+    fn is(&self, mark: &str) -> bool {
+        matches!(self.spot().token, Token::Mark(own) if own == mark)
+    }
+
+    /// Takes a mark if it is next, and tells its place.
+    fn take(&mut self, mark: &str) -> Option<u32> {
+        if !self.is(mark) {
+            return None;
+        }
+        let place = self.spot().place;
+        self.at += 1;
+        Some(place)
+    }
+
+    fn expect(&mut self, mark: &str) -> Result<()> {
+        if self.take(mark).is_some() {
+            return Ok(());
+        }
+        let text = self.spot().text.clone();
+        Err(self.syntax(format!("missing '{mark}' at '{text}'")))
+    }
+
+    fn syntax(&mut self, message: String) -> Stop {
+        let place = self.spot().place;
+        self.report(place, format!("Syntax error: {message}"))
+    }
+
+    fn mismatched(&mut self, expected: &str) -> Stop {
+        let text = self.spot().text.clone();
+        self.syntax(format!("mismatched input '{text}' expecting {expected}"))
+    }
+
+    pub(super) fn report(&mut self, place: u32, message: impl Into<String>) -> Stop {
+        self.issues.push(Issue {
+            place,
+            message: message.into(),
+        });
+        Stop::Told
+    }
+
+    /// A node at a place.
+    pub(super) fn node(&mut self, place: u32, kind: Kind) -> Result<Expr> {
+        let id = self.places.add(place);
+        Ok(Expr::new(id, kind)?)
+    }
+
+    /// A call of a function without a target.
+    pub(super) fn call(&mut self, place: u32, function: &str, args: Vec<Expr>) -> Result<Expr> {
+        let kind = Kind::Call {
+            function: function.to_owned(),
+            target: None,
+            args,
+        };
+        self.node(place, kind)
+    }
+
+    fn expr(&mut self) -> Result<Expr> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            return Err(TooDeep.into());
+        }
+        let condition = self.logic("||", "_||_")?;
+        let expr = match self.take("?") {
+            None => condition,
+            Some(place) => {
+                let first = self.logic("||", "_||_")?;
+                if !self.is(":") {
+                    return Err(self.mismatched("':'"));
+                }
+                self.at += 1;
+                let second = self.expr()?;
+                self.call(place, "_?_:_", vec![condition, first, second])?
+            }
+        };
+        self.nesting -= 1;
+        Ok(expr)
+    }
+
+    /// A row of terms joined by `||` or `&&`, as a balanced tree.
+    fn logic(&mut self, mark: &str, function: &str) -> Result<Expr> {
+        let term = |parser: &mut Self| match mark {
+            "||" => parser.logic("&&", "_&&_"),
+            _ => parser.relation(),
+        };
+        let mut terms = vec![term(self)?];
+        let mut places = Vec::new();
+        while let Some(place) = self.take(mark) {
+            places.push(place);
+            terms.push(term(self)?);
+        }
+        self.balance(
+            function,
+            &mut terms.into_iter().map(Some).collect::<Vec<_>>(),
+            &places,
+        )
+    }
+
+    fn balance(
+        &mut self,
+        function: &str,
+        terms: &mut [Option<Expr>],
+        places: &[u32],
+    ) -> Result<Expr> {
+        if terms.len() == 1 {
+            return terms[0].take().ok_or(Stop::Told);
+        }
+        let middle = terms.len().div_ceil(2);
+        let (low, high) = terms.split_at_mut(middle);
+        let first = self.balance(function, low, &places[..middle - 1])?;
+        let second = self.balance(function, high, &places[middle..])?;
+        self.call(places[middle - 1], function, vec![first, second])
+    }
+
+    fn relation(&mut self) -> Result<Expr> {
+        let mut left = self.sum()?;
+        loop {
+            let Token::Mark(mark) = self.spot().token else {
+                return Ok(left);
+            };
+            let function = match mark {
+                "<" => "_<_",
+                "<=" => "_<=_",
+                ">=" => "_>=_",
+                ">" => "_>_",
+                "==" => "_==_",
+                "!=" => "_!=_",
+                "in" => "@in",
+                _ => return Ok(left),
+            };
+            let place = self.spot().place;
+            self.at += 1;
+            let right = self.sum()?;
+            left = self.call(place, function, vec![left, right])?;
+        }
+    }
+
+    fn sum(&mut self) -> Result<Expr> {
+        let mut left = self.product()?;
+        loop {
+            let (place, function) = match (self.take("+"), self.is("-")) {
+                (Some(place), _) => (place, "_+_"),
+                (None, true) => {
+                    let place = self.spot().place;
+                    self.at += 1;
+                    (place, "_-_")
+                }
+                _ => return Ok(left),
+            };
+            let right = self.product()?;
+            left = self.call(place, function, vec![left, right])?;
+        }
+    }
+
+    fn product(&mut self) -> Result<Expr> {
+        let mut left = self.unary()?;
+        loop {
+            let Token::Mark(mark) = self.spot().token else {
+                return Ok(left);
+            };
+            let function = match mark {
+                "*" => "_*_",
+                "/" => "_/_",
+                "%" => "_%_",
+                _ => return Ok(left),
+            };
+            let place = self.spot().place;
+            self.at += 1;
+            let right = self.unary()?;
+            left = self.call(place, function, vec![left, right])?;
+        }
+    }
+
+    fn unary(&mut self) -> Result<Expr> {
+        let (mark, function) = if self.is("!") {
+            ("!", "!_")
+        } else if self.is("-") {
+            if let Some(literal) = self.negative_literal()? {
+                return self.member(literal);
+            }
+            ("-", "-_")
+        } else {
+            let primary = self.primary()?;
+            return self.member(primary);
+        };
+        let place = self.spot().place;
+        let mut count = 0usize;
+        while self.take(mark).is_some() {
+            count += 1;
+        }
+        let primary = self.primary()?;
+        let operand = self.member(primary)?;
+        if count.is_multiple_of(2) {
+            return Ok(operand);
+        }
+        self.call(place, function, vec![operand])
+    }
+
+    /// A number with its sign.
+    fn negative_literal(&mut self) -> Result<Option<Expr>> {
+        let place = self.spot().place;
+        let literal = match &self.spots[self.at + 1].token {
+            Token::Int(text) => match int(&format!("-{text}")) {
+                Some(value) => Literal::Int(value),
+                None => return Err(self.report(place, "invalid int literal")),
+            },
+            Token::Float(text) => match format!("-{text}").parse() {
+                Ok(value) => Literal::Double(value),
+                Err(_) => return Err(self.report(place, "invalid double literal")),
+            },
+            _ => return Ok(None),
+        };
+        self.at += 2;
+        self.node(place, Kind::Literal(literal)).map(Some)
+    }
+
+    fn member(&mut self, mut operand: Expr) -> Result<Expr> {
+        loop {
+            if let Some(place) = self.take(".") {
+                let optional = self.take("?").is_some();
+                let after_dot = self.at;
+                let (name, quoted) = match &self.spot().token {
+                    Token::Ident(name) => (name.clone(), false),
+                    Token::Quoted(name) => (name.clone(), true),
+                    _ => {
+                        let texts: Vec<&str> = self.spots[after_dot - 1..=after_dot]
+                            .iter()
+                            .map(|spot| spot.text.as_str())
+                            .collect();
+                        let message =
+                            format!("no viable alternative at input '{}'", texts.join(" "));
+                        return Err(self.syntax(message));
+                    }
+                };
+                self.at += 1;
+                if quoted {
+                    let message = "unsupported syntax: '`'";
+                    return Err(self.report(place, message));
+                }
+                operand = if optional {
+                    let field = self.node(place, Kind::Literal(Literal::Text(name)))?;
+                    self.call(place, "_?._", vec![operand, field])?
+                } else if self.is("(") {
+                    let open = self.spot().place;
+                    let args = self.arguments()?;
+                    macros::member_call(self, open, operand, name, args)?
+                } else {
+                    let kind = Kind::Select {
+                        operand: Box::new(operand),
+                        field: name,
+                        test: false,
+                    };
+                    self.node(place, kind)?
+                };
+            } else if let Some(place) = self.take("[") {
+                let function = match self.take("?") {
+                    Some(_) => "_[?_]",
+                    None => "_[_]",
+                };
+                let index = self.expr()?;
+                self.expect("]")?;
+                operand = self.call(place, function, vec![operand, index])?;
+            } else {
+                return Ok(operand);
+            }
+        }
+    }
+
+    /// Arguments in brackets.
+    fn arguments(&mut self) -> Result<Vec<Expr>> {
+        self.expect("(")?;
+        let mut args = Vec::new();
+        if self.take(")").is_some() {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expr()?);
+            if self.take(",").is_none() {
+                break;
+            }
+        }
+        self.expect(")")?;
+        Ok(args)
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        let Spot { token, place, .. } = self.spot().clone();
+        let literal = match token {
+            Token::Int(text) => match int(&text) {
+                Some(value) => Literal::Int(value),
+                None => return Err(self.report(place, "invalid int literal")),
+            },
+            Token::Uint(text) => match uint(&text) {
+                Some(value) => Literal::Uint(value),
+                None => return Err(self.report(place, "invalid uint literal")),
+            },
+            Token::Float(text) => match text.parse() {
+                Ok(value) => Literal::Double(value),
+                Err(_) => return Err(self.report(place, "invalid double literal")),
+            },
+            Token::Text(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => Literal::Text(text),
+                Err(_) => return Err(self.report(place, "invalid UTF-8 string")),
+            },
+            Token::Bytes(bytes) => Literal::Bytes(bytes),
+            Token::Mark("true") => Literal::Bool(true),
+            Token::Mark("false") => Literal::Bool(false),
+            Token::Mark("null") => Literal::Null,
+            Token::Mark("(") => {
+                self.at += 1;
+                let inner = self.expr()?;
+                self.expect(")")?;
+                return Ok(inner);
+            }
+            Token::Mark("[") => return self.list(place),
+            Token::Mark("{") => return self.map(place),
+            Token::Mark(".") => {
+                self.at += 1;
+                return match &self.spot().token {
+                    Token::Ident(_) => self.named(),
+                    _ => Err(self.mismatched("IDENTIFIER")),
+                };
+            }
+            Token::Ident(_) => return self.named(),
+            Token::Mark(_) | Token::Quoted(_) | Token::End => return Err(self.mismatched(STARTS)),
+        };
+        self.at += 1;
+        self.node(place, Kind::Literal(literal))
+    }
+
+    /// A variable, a call or a message.
+    fn named(&mut self) -> Result<Expr> {
+        let Spot { token, place, .. } = self.spot().clone();
+        let Token::Ident(name) = token else {
+            return Err(self.mismatched("IDENTIFIER"));
+        };
+        if let Some(name) = self.message_name() {
+            return self.message(name);
+        }
+        self.at += 1;
+        if RESERVED.contains(&name.as_str()) {
+            return Err(self.report(place, format!("reserved identifier: {name}")));
+        }
+        if self.is("(") {
+            let open = self.spot().place;
+            let args = self.arguments()?;
+            return macros::global_call(self, open, name, args);
+        }
+        self.node(place, Kind::Ident(name))
+    }
+
+    /// The dotted name of a message literal that begins here.
+    fn message_name(&self) -> Option<String> {
+        let mut at = self.at;
+        let mut name = String::new();
+        loop {
+            match &self.spots[at].token {
+                Token::Ident(part) => name.push_str(part),
+                _ => return None,
+            }
+            match self.spots[at + 1].token {
+                Token::Mark("{") => return Some(name),
+                Token::Mark(".") => name.push('.'),
+                _ => return None,
+            }
+            at += 2;
+        }
+    }
+
+    fn message(&mut self, name: String) -> Result<Expr> {
+        while !self.is("{") {
+            self.at += 1;
+        }
+        let place = self.spot().place;
+        self.at += 1;
+        let mut fields = Vec::new();
+        loop {
+            if self.take("}").is_some() {
+                break;
+            }
+            self.take("?");
+            if !matches!(self.spot().token, Token::Ident(_) | Token::Quoted(_)) {
+                return Err(self.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
+            }
+            self.at += 1;
+            if !self.is(":") {
+                return Err(self.mismatched("':'"));
+            }
+            self.at += 1;
+            fields.push(self.expr()?);
+            if self.take(",").is_none() {
+                self.expect("}")?;
+                break;
+            }
+        }
+        self.node(place, Kind::Struct { name, fields })
+    }
+
+    fn list(&mut self, place: u32) -> Result<Expr> {
+        self.at += 1;
+        let mut items = Vec::new();
+        loop {
+            if self.take("]").is_some() {
+                break;
+            }
+            let optional = self.take("?").is_some();
+            let value = self.expr()?;
+            items.push(Item { value, optional });
+            if self.take(",").is_none() {
+                self.expect("]")?;
+                break;
+            }
+        }
+        self.node(place, Kind::List(items))
+    }
+
+    fn map(&mut self, place: u32) -> Result<Expr> {
+        self.at += 1;
+        let mut entries = Vec::new();
+        loop {
+            if self.take("}").is_some() {
+                break;
+            }
+            let optional = self.take("?").is_some();
+            let key = self.expr()?;
+            if !self.is(":") {
+                return Err(self.mismatched("':'"));
+            }
+            self.at += 1;
+            let value = self.expr()?;
+            entries.push(Entry {
+                key,
+                value,
+                optional,
+            });
+            if self.take(",").is_none() {
+                self.expect("}")?;
+                break;
+            }
+        }
+        self.node(place, Kind::Map(entries))
+    }
+}
+
+fn int(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text),
+    };
+    match digits.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn uint(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

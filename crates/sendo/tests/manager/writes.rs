@@ -1,0 +1,190 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use sendo::client::{Error, Finalizer, Outcome};
+use sendo::{Action, Context, Controller, Manager, ObjectExt, ObjectKey};
+
+use crate::{Log, Place, SECOND, map};
+
+#[tokio::test(start_paused = true)]
+async fn what_a_controller_applies_is_booked_under_its_name_and_taken_back_when_unsaid() {
+    let place = Place::new(1).await;
+    let owner = place.create("owner").await;
+    let reconcile = |owner: Arc<ConfigMap>, cx: Context| async move {
+        if owner.name() != "owner" {
+            return Ok(Action::done());
+        }
+        let mut wanted = map("owned", 0);
+        let data = owner.data.clone().unwrap_or_default();
+        wanted.data = Some(
+            data.into_iter()
+                .filter(|(name, _)| name != "hidden")
+                .collect(),
+        );
+        cx.apply_owned(&owner, wanted).await?;
+        Ok(Action::done())
+    };
+    let controller = Controller::new::<ConfigMap>()
+        .named("applier")
+        .owns::<ConfigMap>()
+        .reconcile(reconcile);
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND).await;
+    let live = place.client.live();
+    let owned = async || {
+        live.get::<ConfigMap>("default/owned")
+            .await
+            .unwrap()
+            .unwrap()
+    };
+    let first = owned().await;
+    assert_eq!(first.data.as_ref().unwrap()["value"], "0");
+    assert_eq!(first.controller_of::<ConfigMap>(), Some(owner.uid()));
+    let managers = first.metadata.managed_fields.clone().unwrap();
+    let booked: Vec<_> = managers
+        .iter()
+        .map(|m| (m.manager.as_deref(), m.operation.as_deref()))
+        .collect();
+    assert_eq!(booked, [(Some("applier"), Some("Apply"))]);
+
+    // Somebody else's field stays; what the controller no longer says goes.
+    let theirs = |map: &mut ConfigMap| {
+        map.data
+            .get_or_insert_default()
+            .insert("theirs".to_owned(), "x".to_owned());
+    };
+    place
+        .client
+        .modify::<ConfigMap>(&first, theirs)
+        .await
+        .unwrap();
+    let rename = |map: &mut ConfigMap| {
+        map.data = Some([("other".to_owned(), "1".to_owned())].into());
+    };
+    place
+        .client
+        .modify::<ConfigMap>(&owner, rename)
+        .await
+        .unwrap();
+    place.pass(SECOND).await;
+    let data = owned().await.data.unwrap();
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["other", "theirs"]);
+    let version = owned().await.version();
+    place.pass(3600 * SECOND).await;
+    assert_eq!(
+        owned().await.version(),
+        version,
+        "what is as it should be is not written"
+    );
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_there_before_the_work_and_goes_after_the_clean_up() {
+    const NAME: &str = "example.dev/clean";
+    let place = Place::new(1).await;
+    let object = place.create("a").await;
+    let log = Log::default();
+    let seen = log.clone();
+    let reconcile = move |map: Arc<ConfigMap>, cx: Context| {
+        let log = seen.clone();
+        async move {
+            let clean = || async {
+                log.add("clean up");
+                Ok(())
+            };
+            if cx.finalizer(&map, NAME, clean).await? == Finalizer::CleanedUp {
+                return Ok(Action::done());
+            }
+            let newest = cx
+                .live()
+                .get::<ConfigMap>(map.key())
+                .await?
+                .unwrap_or_default();
+            log.add(format!(
+                "work with {:?}",
+                newest.metadata.finalizers.unwrap_or_default()
+            ));
+            Ok(Action::done())
+        }
+    };
+    let controller = Controller::new::<ConfigMap>().reconcile(reconcile);
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND).await;
+    let worked = log.take();
+    assert!(
+        worked
+            .iter()
+            .all(|line| line == "work with [\"example.dev/clean\"]"),
+        "{worked:?}"
+    );
+    place.client.delete(&object).await.unwrap();
+    place.pass(SECOND).await;
+    assert_eq!(log.take(), ["clean up"]);
+    let live = place.client.live();
+    assert!(live.get::<ConfigMap>("default/a").await.unwrap().is_none());
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_to_what_is_gone_or_another_are_told_apart() {
+    let place = Place::new(1).await;
+    let client = &place.client;
+    let pod: Pod = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }))
+    .unwrap();
+    let first = client.create(&pod).await.unwrap();
+    client.delete(&first).grace_period(0).await.unwrap();
+    let fail = |status: &mut k8s_openapi::api::core::v1::PodStatus| {
+        status.phase = Some("Failed".to_owned());
+    };
+    assert!(!client.status(&first, fail).await.unwrap(), "it is gone");
+    let second = client.create(&pod).await.unwrap();
+    assert!(
+        !client.status(&first, fail).await.unwrap(),
+        "another has its name"
+    );
+    let phase = |pod: Pod| pod.status.and_then(|status| status.phase);
+    let live = client.live();
+    let untouched: Pod = live.get("default/p").await.unwrap().unwrap();
+    assert_ne!(phase(untouched), Some("Failed".to_owned()));
+    assert!(client.status(&second, fail).await.unwrap());
+    assert!(
+        !client
+            .status(&live.get::<Pod>("default/p").await.unwrap().unwrap(), fail)
+            .await
+            .unwrap()
+    );
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_or_patch_and_dry_runs_on_a_server() {
+    let place = Place::new(1).await;
+    let set = |map: &mut ConfigMap| {
+        map.data = Some([("k".to_owned(), "v".to_owned())].into());
+    };
+    let client = &place.client;
+    let made = client.create_or_patch(map("a", 0), set).await.unwrap();
+    assert!(matches!(made, Outcome::Created(_)));
+    let same = client.create_or_patch(map("a", 0), set).await.unwrap();
+    assert!(matches!(same, Outcome::Unchanged(_)));
+    place.touch("a", 3).await;
+    let patched = client.create_or_patch(map("a", 0), set).await.unwrap();
+    let Outcome::Updated(patched) = patched else {
+        panic!("it was different");
+    };
+    assert_eq!(patched.data.unwrap().into_keys().collect::<Vec<_>>(), ["k"]);
+    client.dry_run().create(&map("b", 0)).await.unwrap();
+    let key = ObjectKey::namespaced("default", "b");
+    assert!(client.live().get::<ConfigMap>(key).await.unwrap().is_none());
+    let taken = client.create(&map("a", 0)).await.unwrap_err();
+    assert!(taken.is_already_exists() && !matches!(taken, Error::Transport { .. }));
+    place.end([]).await;
+}
