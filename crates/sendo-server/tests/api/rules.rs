@@ -142,7 +142,7 @@ async fn what_a_new_rule_would_refuse_is_tolerated_until_it_changes() {
         .call(
             &format!("PATCH {DEFINITIONS}/widgets.example.dev"),
             &json_patch,
-            &rule.to_string(),
+            rule.to_string(),
         )
         .await;
     assert_eq!(changed.code, 200, "{}", changed.body);
