@@ -19,6 +19,7 @@ mod go;
 mod modules;
 pub(crate) mod openapi;
 mod proto;
+mod rbac;
 mod resources;
 mod shape;
 mod types;
@@ -26,6 +27,7 @@ mod types;
 pub(crate) use modules::Modules;
 
 const FACTS: &str = "crates/sendo-apimachinery/facts";
+const ACCESS: &str = "crates/sendo-server/facts/rbac.txt";
 const DESCRIPTIONS: &str = "crates/sendo-server/src/openapi_descriptions/kinds.rs";
 
 /// What `cargo xtask codegen` takes.
@@ -52,6 +54,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             format!("{FACTS}/columns.txt"),
             columns::render(&modules, &resources)?,
         ),
+        (ACCESS.to_owned(), rbac::render(&modules)?),
         (
             DESCRIPTIONS.to_owned(),
             descriptions::render(&resources, &kinds),

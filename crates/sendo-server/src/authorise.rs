@@ -1,233 +1,263 @@
-//! Who may do what.
+//! Who may do what: the second step of the pipeline, before path, method and
+//! body of a request are looked at.
 //!
-//! Administrators and the cluster's own components may do everything; everybody
-//! who is authenticated may read health, version and discovery, an anonymous
-//! caller only health and version. Rules of the RBAC kinds are judged in this
-//! place, before path, method and body of a request are looked at.
+//! Three are asked in turn, and one that allows is enough: `system:masters` may
+//! do everything; a node may do what concerns it (`nodes`); everybody may do
+//! what roles that are bound to them allow ([`crate::rbac`]).
 
-use sendo_apimachinery::{GroupResource, Status, go_quote};
+pub(crate) mod nodes;
 
-use crate::path::{ResourcePath, Target, Verb};
+use sendo_apimachinery::{FieldSelector, GroupResource, Status, go_quote, status};
+
+use crate::call::Call;
+use crate::path::{Target, Verb};
+use crate::rbac::{Found, Grant, RoleRef};
 use crate::request::Request;
-use crate::user::{AUTHENTICATED, MASTERS, User};
-
-/// Users that are parts of the cluster itself.
-const COMPONENTS: [&str; 4] = [
-    "system:apiserver",
-    "system:kube-controller-manager",
-    "system:kube-scheduler",
-    "system:kube-proxy",
-];
-/// The group of node agents.
-const NODES: &str = "system:nodes";
+use crate::server::Server;
+use crate::user::{MASTERS, User};
 
 /// What somebody wants to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Attributes {
-    /// Something with a resource.
-    Resource {
-        verb: String,
-        group: String,
-        resource: String,
-    },
-    /// Something with a path that names no resource.
-    Path { verb: String, path: String },
+#[derive(Clone, Debug)]
+pub(crate) struct Attributes<'a> {
+    /// Who.
+    pub(crate) user: &'a User,
+    /// The verb of a rule; for paths the method in lower case.
+    pub(crate) verb: &'a str,
+    /// With what.
+    pub(crate) what: What<'a>,
 }
 
-/// Lets a request pass, or tells why not.
-pub(crate) fn authorise(request: &Request) -> Result<(), Status> {
-    let attributes = match &request.target {
-        Target::Resource(path) => Attributes::Resource {
-            verb: request.verb.as_str().to_owned(),
-            group: path.group.clone(),
-            resource: path.resource.clone(),
-        },
-        Target::Other => Attributes::Path {
-            verb: request.method.as_str().to_ascii_lowercase(),
-            path: request.path.clone(),
-        },
-    };
-    if is_allowed(&request.user, &attributes) {
-        return Ok(());
+/// What somebody wants to do something with.
+#[derive(Clone, Debug)]
+pub(crate) enum What<'a> {
+    /// A resource.
+    Resource(Subject<'a>),
+    /// A path that names no resource.
+    Path(&'a str),
+}
+
+/// A resource of the API, served or not; what does not apply is empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subject<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) subresource: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    /// What a collection is narrowed to.
+    pub(crate) fields: FieldSelector,
+}
+
+/// An answer to [`judge`].
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Yes; by a grant, unless the user may do everything or is a node.
+    Allowed(Option<Grant>),
+    /// No, and what more there is to say.
+    Refused(String),
+}
+
+impl Verdict {
+    pub(crate) fn is_allowed(&self) -> bool {
+        matches!(self, Verdict::Allowed(_))
     }
-    match (&request.target, &attributes) {
-        (Target::Resource(path), _) => Err(refuse_resource(request, path)),
-        (Target::Other, _) => {
-            let cause = format_args!(
-                "User {} cannot {} path {}",
-                go_quote(&request.user.name),
-                request.method.as_str().to_ascii_lowercase(),
-                go_quote(&request.path)
-            );
-            Err(Status::forbidden(&GroupResource::default(), "", cause))
+
+    /// What a review tells of it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Verdict::Allowed(Some(grant)) => format!("RBAC: allowed by {grant}"),
+            Verdict::Allowed(None) => String::new(),
+            Verdict::Refused(why) => why.clone(),
         }
     }
 }
 
-/// Whether a user may do something.
-pub(crate) fn is_allowed(user: &User, attributes: &Attributes) -> bool {
-    if may_do_everything(user) {
-        return true;
+/// Lets a request pass, or tells why not.
+pub(crate) async fn authorise(server: &Server, request: &Request) -> Result<(), Status> {
+    if request.user.is_in(MASTERS) {
+        return Ok(());
     }
-    match attributes {
-        Attributes::Resource {
-            verb,
-            group,
-            resource,
-        } => user.is_in(AUTHENTICATED) && verb == "create" && is_about_oneself(group, resource),
-        Attributes::Path { verb, path } => is_readable(user, verb, path),
-    }
+    let method = request.method.as_str().to_ascii_lowercase();
+    let asked = attributes(request, &request.user, &method);
+    demand(server, &asked).await
 }
 
-/// Whether somebody is an administrator, or a part of the cluster.
-pub(crate) fn may_do_everything(user: &User) -> bool {
-    user.is_in(MASTERS) || user.is_in(NODES) || COMPONENTS.contains(&user.name.as_str())
-}
-
-/// Questions that everybody may ask of themselves.
-fn is_about_oneself(group: &str, resource: &str) -> bool {
-    let reviews: &[&str] = match group {
-        "authentication.k8s.io" => &["selfsubjectreviews"],
-        "authorization.k8s.io" => &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        _ => return false,
+/// What a request wants to do, in the name of `user`. `method` is its method in lower case.
+pub(crate) fn attributes<'a>(
+    request: &'a Request,
+    user: &'a User,
+    method: &'a str,
+) -> Attributes<'a> {
+    let Target::Resource(path) = &request.target else {
+        return Attributes {
+            user,
+            verb: method,
+            what: What::Path(&request.path),
+        };
     };
-    reviews.contains(&resource)
-}
-
-/// What everybody who is authenticated may read; a star stands for all below.
-pub(crate) const READABLE: [&str; 11] = [
-    "/api",
-    "/api/*",
-    "/apis",
-    "/apis/*",
-    "/healthz",
-    "/livez",
-    "/openapi",
-    "/openapi/*",
-    "/readyz",
-    "/version",
-    "/version/",
-];
-/// What of it everybody else may read too.
-const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-
-fn is_readable(user: &User, verb: &str, path: &str) -> bool {
-    let covers = |own: &&str| {
-        own.strip_suffix('*')
-            .map_or(path == *own, |root| path.starts_with(root))
-    };
-    let known = user.is_in(AUTHENTICATED);
-    let paths: &[&str] = if known { &READABLE } else { &PUBLIC };
-    matches!(verb, "get" | "head") && paths.iter().any(covers)
-}
-
-fn refuse_resource(request: &Request, path: &ResourcePath) -> Status {
-    let resource = GroupResource::new(&path.group, &path.resource);
-    let full = match &path.subresource {
-        Some(subresource) => format!("{}/{subresource}", path.resource),
-        None => path.resource.clone(),
-    };
-    let place = match &path.namespace {
-        Some(namespace) => format!("in the namespace {}", go_quote(namespace)),
-        None => "at the cluster scope".to_owned(),
-    };
-    let cause = format_args!(
-        "User {} cannot {} resource {} in API group {} {place}",
-        go_quote(&request.user.name),
-        request.verb.as_str(),
-        go_quote(&full),
-        go_quote(&path.group),
-    );
-    Status::forbidden(&resource, &name(request, path), cause)
-}
-
-/// The name a request is about; one that a field selector pins a collection to counts.
-fn name(request: &Request, path: &ResourcePath) -> String {
-    if let Some(name) = &path.name {
-        return name.clone();
-    }
     let of_collection = matches!(
         request.verb,
         Verb::List | Verb::Watch | Verb::DeleteCollection
     );
     let selector = request.query.text("fieldSelector");
+    let fields = match selector {
+        selector if of_collection && !selector.is_empty() => {
+            FieldSelector::parse(selector).unwrap_or_default()
+        }
+        _ => FieldSelector::default(),
+    };
+    Attributes {
+        user,
+        verb: request.verb.as_str(),
+        what: What::Resource(Subject {
+            group: &path.group,
+            resource: &path.resource,
+            subresource: path.subresource.as_deref().unwrap_or_default(),
+            namespace: path.namespace.as_deref().unwrap_or_default(),
+            name: match &path.name {
+                Some(name) => name,
+                // A collection that is pinned to a name is about that object.
+                None if of_collection => pinned_name(selector),
+                None => "",
+            },
+            fields,
+        }),
+    }
+}
+
+fn pinned_name(selector: &str) -> &str {
     let pinned = selector.split(',').find_map(|term| {
         let value = term.strip_prefix("metadata.name=")?;
         Some(value.strip_prefix('=').unwrap_or(value))
     });
-    pinned
-        .filter(|_| of_collection)
-        .unwrap_or_default()
-        .to_owned()
+    pinned.unwrap_or_default()
+}
+
+/// Refuses a PUT or an apply that comes to create something, unless its writer may.
+pub(crate) async fn demand_create(call: &Call<'_>) -> Result<(), Status> {
+    let asked = attributes(call.request, &call.request.user, "");
+    let create = Attributes {
+        verb: Verb::Create.as_str(),
+        ..asked
+    };
+    demand(call.server, &create).await
+}
+
+/// Refuses with 403 what is not allowed.
+pub(crate) async fn demand(server: &Server, asked: &Attributes<'_>) -> Result<(), Status> {
+    match judge(server, asked).await? {
+        Verdict::Allowed(_) => Ok(()),
+        Verdict::Refused(why) => Err(refusal(asked, &why)),
+    }
+}
+
+/// Whether something is allowed, and why or why not.
+pub(crate) async fn judge(server: &Server, asked: &Attributes<'_>) -> Result<Verdict, Status> {
+    if asked.user.is_in(MASTERS) {
+        return Ok(Verdict::Allowed(None));
+    }
+    let mut reasons = Vec::new();
+    match nodes::judge(server, asked).await? {
+        nodes::Verdict::Allowed => return Ok(Verdict::Allowed(None)),
+        nodes::Verdict::Refused(why) => reasons.push(why),
+        nodes::Verdict::NoNode => {}
+    }
+    match server.policy.look(|policy| policy.find(asked)).await? {
+        Found::Grant(grant) => return Ok(Verdict::Allowed(Some(grant))),
+        Found::Nothing(absent) if !absent.is_empty() => {
+            reasons.push(format!("RBAC: {}", absent_roles(&absent)));
+        }
+        Found::Nothing(_) => {}
+    }
+    reasons.retain(|reason| !reason.is_empty());
+    Ok(Verdict::Refused(reasons.join("\n")))
+}
+
+/// The sentence about roles that are bound and do not exist.
+pub(crate) fn absent_roles(absent: &[RoleRef]) -> String {
+    status::aggregate(absent.iter().map(|role| {
+        let resource = GroupResource::new(crate::rbac::GROUP, role.kind.to_ascii_lowercase());
+        Status::not_found(&resource, &role.name).message
+    }))
+}
+
+/// 403 for what is not allowed.
+pub(crate) fn refusal(asked: &Attributes<'_>, why: &str) -> Status {
+    let user = go_quote(&asked.user.name);
+    let why = match why {
+        "" => String::new(),
+        why => format!(": {why}"),
+    };
+    match &asked.what {
+        What::Path(path) => {
+            let cause = format_args!(
+                "User {user} cannot {} path {}{why}",
+                asked.verb,
+                go_quote(path)
+            );
+            Status::forbidden(&GroupResource::default(), "", cause)
+        }
+        What::Resource(subject) => {
+            let full = match subject.subresource {
+                "" => subject.resource.to_owned(),
+                subresource => format!("{}/{subresource}", subject.resource),
+            };
+            let place = match subject.namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {}", go_quote(namespace)),
+            };
+            let cause = format_args!(
+                "User {user} cannot {} resource {} in API group {} {place}{why}",
+                asked.verb,
+                go_quote(&full),
+                go_quote(subject.group),
+            );
+            let resource = GroupResource::new(subject.group, subject.resource);
+            Status::forbidden(&resource, subject.name, cause)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ask(method: &str, uri: &str, user: User) -> Result<(), String> {
+    fn refused(method: &str, uri: &str) -> String {
         let (head, ()) = http::Request::builder()
             .method(method)
             .uri(uri)
             .body(())
             .unwrap()
             .into_parts();
-        let mut request = Request::new(&head);
-        request.user = user;
-        authorise(&request).map_err(|status| status.message)
+        let request = Request::new(&head);
+        let user = User::new("ann", [""; 0]);
+        let method = method.to_ascii_lowercase();
+        refusal(&attributes(&request, &user, &method), "").message
     }
 
     #[test]
-    fn administrators_and_components_may_do_everything() {
-        assert_eq!(ask("DELETE", "/api/v1/nodes", User::admin()), Ok(()));
+    fn a_refusal_names_user_verb_resource_and_place() {
         assert_eq!(
-            ask(
-                "GET",
-                "/metrics",
-                User::new("system:kube-scheduler", [""; 0])
-            ),
-            Ok(())
-        );
-    }
-
-    #[test]
-    fn discovery_needs_a_name_and_health_does_not() {
-        let ann = || User::new("ann", [""; 0]);
-        assert_eq!(ask("GET", "/apis/apps/v1", ann()), Ok(()));
-        assert_eq!(ask("GET", "/healthz", User::anonymous()), Ok(()));
-        assert_eq!(
-            ask("GET", "/apis", User::anonymous()).unwrap_err(),
-            "forbidden: User \"system:anonymous\" cannot get path \"/apis\""
+            refused("PUT", "/apis/apps/v1/namespaces/n/deployments/a/scale"),
+            "deployments.apps \"a\" is forbidden: User \"ann\" cannot update resource \"deployments/scale\" in API group \"apps\" in the namespace \"n\""
         );
         assert_eq!(
-            ask("POST", "/healthz", ann()).unwrap_err(),
+            refused("GET", "/api/v1/nodes?watch=1"),
+            "nodes is forbidden: User \"ann\" cannot watch resource \"nodes\" in API group \"\" at the cluster scope"
+        );
+        assert_eq!(
+            refused("POST", "/healthz"),
             "forbidden: User \"ann\" cannot post path \"/healthz\""
         );
     }
 
     #[test]
-    fn a_refusal_names_user_verb_resource_and_place() {
-        let ann = || User::new("ann", [""; 0]);
+    fn a_collection_pinned_to_a_name_is_about_that_object() {
         assert_eq!(
-            ask(
-                "PUT",
-                "/apis/apps/v1/namespaces/n/deployments/a/scale",
-                ann()
-            )
-            .unwrap_err(),
-            "deployments.apps \"a\" is forbidden: User \"ann\" cannot update resource \"deployments/scale\" in API group \"apps\" in the namespace \"n\""
-        );
-        assert_eq!(
-            ask("GET", "/api/v1/nodes?watch=1", ann()).unwrap_err(),
-            "nodes is forbidden: User \"ann\" cannot watch resource \"nodes\" in API group \"\" at the cluster scope"
-        );
-        assert_eq!(
-            ask(
+            refused(
                 "GET",
-                "/api/v1/namespaces/n/configmaps?fieldSelector=metadata.name%3Db",
-                ann()
-            )
-            .unwrap_err(),
+                "/api/v1/namespaces/n/configmaps?fieldSelector=metadata.name%3Db"
+            ),
             "configmaps \"b\" is forbidden: User \"ann\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"n\""
         );
     }

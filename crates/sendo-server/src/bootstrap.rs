@@ -17,6 +17,7 @@ use crate::call::time_text;
 use crate::keys::Keys;
 use crate::ownership;
 use crate::pipeline;
+use crate::rbac;
 use crate::server::{Server, StartError};
 use crate::user::{MASTERS, User};
 
@@ -46,6 +47,9 @@ pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
             json!({"metadata": {"name": name}, "value": value, "description": description});
         create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", object).await?;
     }
+    rbac::bootstrap::ensure(server)
+        .await
+        .map_err(StartError::Roles)?;
     groups::create_all(server).await?;
     services(server).await
 }

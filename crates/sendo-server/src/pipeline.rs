@@ -70,11 +70,11 @@ where
     if server.world.tasks().stopping().is_cancelled() {
         return Err(Status::service_unavailable("the server is shutting down"));
     }
-    request.user = authenticate(caller, &request.headers, &server.tokens)?;
+    request.user = authenticate(server, caller, request).await?;
     let Some(_place) = server.in_flight.enter(request) else {
         return Ok(Answer::Busy);
     };
-    authorise(request)?;
+    authorise(server, request).await?;
     let read = server
         .world
         .clock()
@@ -87,7 +87,7 @@ where
     })?;
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &path).await,
-        Target::Other => roots::answer(server, request),
+        Target::Other => roots::answer(server, request).await,
     }
 }
 

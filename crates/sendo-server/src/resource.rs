@@ -36,7 +36,8 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    fn builtin(facts: &Facts) -> Self {
+    /// The resource of a built-in kind.
+    pub(crate) fn builtin(facts: &Facts) -> Self {
         let types = TypeMeta::new(&facts.group, &facts.version, &facts.kind);
         let (stored, keys) = match &facts.storage {
             Some(storage) => (

@@ -1,13 +1,15 @@
 //! Reviews: questions about users and what they may do. Nothing of them is kept.
 
+mod access;
+
 use http::StatusCode;
-use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::schema::show_as_go;
-use sendo_apimachinery::{GroupKind, GroupVersionKind, Meta, MetaMut, Status};
+use sendo_apimachinery::{GroupVersionKind, MetaMut, Status};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
-use crate::authorise::{self, Attributes};
+use crate::authorise;
+use crate::authorise::nodes;
 use crate::call::{Call, time_text};
 use crate::decode;
 use crate::options::{Write, WriteOptions};
@@ -30,16 +32,16 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
             review["metadata"] = json!({"creationTimestamp": time_text(call.now())});
             json!({"userInfo": user_info(&call.request.user)})
         }
-        "TokenReview" => token_status(call, &review)?,
-        "SelfSubjectRulesReview" => rules(&call.request.user),
-        "SelfSubjectAccessReview" => {
-            check(&review, &[])?;
-            access(&call.request.user, &review)
+        "TokenReview" => token_status(call, &review).await?,
+        "SelfSubjectRulesReview" => {
+            let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+            let status = rules(call, namespace).await?;
+            // The answer is a new object, which repeats nothing of the question.
+            review["metadata"] = json!({});
+            review["spec"] = json!({});
+            status
         }
-        _ => {
-            check(&review, &about_subject(call, &review))?;
-            access(&subject(&review), &review)
-        }
+        kind => access::status(call, &review, kind).await?,
     };
     review["status"] = status;
     let types = &call.resource.types;
@@ -79,139 +81,67 @@ fn user_info(user: &User) -> Value {
     Value::Object(info)
 }
 
-fn token_status(call: &Call<'_>, review: &Value) -> Result<Value, Status> {
-    let token = review["spec"]["token"].as_str().unwrap_or_default();
+async fn token_status(call: &Call<'_>, review: &Value) -> Result<Value, Status> {
+    let spec = &review["spec"];
+    let token = spec["token"].as_str().unwrap_or_default();
     if token.is_empty() {
         return Err(Status::bad_request(
             "token is required for TokenReview in authentication",
         ));
     }
-    Ok(match call.server.tokens.get(token) {
-        Some(user) => json!({"authenticated": true, "user": user_info(user)}),
-        None => json!({"user": {}, "error": "invalid bearer token"}),
+    let audiences: Vec<String> =
+        serde_json::from_value(spec["audiences"].clone()).unwrap_or_default();
+    let audiences = match audiences.is_empty() {
+        true => call.server.audiences(),
+        false => audiences,
+    };
+    Ok(match call.server.token_user(token, &audiences).await {
+        Ok(found) => json!({
+            "authenticated": true,
+            "user": user_info(&found.user),
+            "audiences": found.audiences,
+        }),
+        Err(error) => json!({"user": {}, "error": error}),
     })
 }
 
-/// The errors of a review that is about somebody else.
-fn about_subject(call: &Call<'_>, review: &Value) -> Vec<Error> {
-    let spec = Path::new("spec");
-    let mut errors = Vec::new();
-    let subject = subject(review);
-    if subject.name.is_empty() && subject.groups.is_empty() {
-        let why = "at least one of user or group must be specified";
-        errors.push(Error::invalid(&spec.child("user"), "", why));
+/// All that the user may do in a namespace.
+async fn rules(call: &Call<'_>, namespace: &str) -> Result<Value, Status> {
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
     }
-    let Some(namespace) = call.namespace() else {
-        return errors;
-    };
-    let attributes = &review["spec"]["resourceAttributes"];
-    let own = attributes["namespace"].as_str().unwrap_or_default();
-    if attributes.is_object() && own != namespace {
-        let path = spec.child("resourceAttributes").child("namespace");
-        errors.push(Error::invalid(&path, own, "must match metadata.namespace"));
-    }
-    if review["spec"]["nonResourceAttributes"].is_object() {
-        let why = "disallowed on this kind of request";
-        let value = review["spec"]["nonResourceAttributes"].clone();
-        errors.push(Error::invalid(
-            &spec.child("nonResourceAttributes"),
-            value,
-            why,
-        ));
-    }
-    errors
-}
-
-/// A review asks one question, and has no name.
-fn check(review: &Value, more: &[Error]) -> Result<(), Status> {
-    let spec = Path::new("spec");
-    let mut errors = Vec::new();
-    let resource = review["spec"]["resourceAttributes"].is_object();
-    let path = review["spec"]["nonResourceAttributes"].is_object();
-    if resource && path && more.is_empty() {
-        let value = review["spec"]["nonResourceAttributes"].clone();
-        let why = "cannot be specified in combination with resourceAttributes";
-        errors.push(Error::invalid(
-            &spec.child("nonResourceAttributes"),
-            value,
-            why,
-        ));
-    }
-    if !resource && !path {
-        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.push(Error::invalid(
-            &spec.child("resourceAttributes"),
-            Value::Null,
-            why,
-        ));
-    }
-    errors.extend_from_slice(more);
-    if !Meta::of(review).name().is_empty() {
-        let why = "must be empty except for namespace";
-        errors.push(Error::invalid(
-            &Path::new("metadata"),
-            review["metadata"].clone(),
-            why,
-        ));
-    }
-    if errors.is_empty() {
-        return Ok(());
-    }
-    Err(Status::invalid(
-        &GroupKind::new("authorization.k8s.io", ""),
-        "",
-        &errors,
-    ))
-}
-
-/// Whom a review is about.
-fn subject(review: &Value) -> User {
-    let spec = &review["spec"];
-    let groups = spec["groups"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    User {
-        name: spec["user"].as_str().unwrap_or_default().to_owned(),
-        groups: groups
-            .iter()
-            .filter_map(|group| Some(group.as_str()?.to_owned()))
-            .collect(),
-        ..User::anonymous()
-    }
-}
-
-fn access(user: &User, review: &Value) -> Value {
-    let resource = &review["spec"]["resourceAttributes"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let attributes = if resource.is_object() {
-        Attributes::Resource {
-            verb: text(&resource["verb"]),
-            group: text(&resource["group"]),
-            resource: text(&resource["resource"]),
+    let user = &call.request.user;
+    let policy = &call.server.policy;
+    let (held, absent) = policy
+        .look(|policy| policy.rules_of(user, namespace))
+        .await?;
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for rule in held {
+        if !rule.resources.is_empty() {
+            let mut shown = json!({
+                "verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources,
+            });
+            if !rule.resource_names.is_empty() {
+                shown["resourceNames"] = rule.resource_names.into();
+            }
+            resources.push(shown);
         }
-    } else {
-        let path = &review["spec"]["nonResourceAttributes"];
-        Attributes::Path {
-            verb: text(&path["verb"]),
-            path: text(&path["path"]),
+        if !rule.non_resource_urls.is_empty() {
+            paths.push(json!({"verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls}));
         }
-    };
-    json!({"allowed": authorise::is_allowed(user, &attributes)})
-}
-
-fn rules(user: &User) -> Value {
-    let all = json!(["*"]);
-    let (resources, paths) = if authorise::may_do_everything(user) {
-        (
-            json!([{"verbs": all, "apiGroups": all, "resources": all}]),
-            json!([{"verbs": all, "nonResourceURLs": all}]),
-        )
-    } else {
-        (
-            json!([]),
-            json!([{"verbs": ["get"], "nonResourceURLs": authorise::READABLE}]),
-        )
-    };
-    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
+    }
+    let is_node = nodes::is_node(user);
+    let mut status =
+        json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": is_node});
+    let mut errors = Vec::new();
+    if is_node {
+        errors.push("node authorizer does not support user rule resolution".to_owned());
+    }
+    if !absent.is_empty() {
+        errors.push(authorise::absent_roles(&absent));
+    }
+    if !errors.is_empty() {
+        status["evaluationError"] = sendo_apimachinery::status::aggregate(errors).into();
+    }
+    Ok(status)
 }

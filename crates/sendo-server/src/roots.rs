@@ -12,6 +12,7 @@ use crate::openapi;
 use crate::request::Request;
 use crate::resource::Catalog;
 use crate::server::Server;
+use crate::tokens::openid;
 use crate::yaml;
 
 /// Media types that documents come in, as refusals list them.
@@ -22,7 +23,7 @@ const DOCUMENTS: [&str; 3] = [
 ];
 
 /// Answers a path that names no resource.
-pub(crate) fn answer(server: &Server, request: &mut Request) -> Result<Answer, Status> {
+pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Answer, Status> {
     if let Some(answer) = health::health(server, request) {
         return Ok(answer);
     }
@@ -48,6 +49,8 @@ pub(crate) fn answer(server: &Server, request: &mut Request) -> Result<Answer, S
             None => Ok(Answer::page_not_found()),
         },
         ["apis", group, version] => of_version(request, &catalog, group, version),
+        [".well-known", "openid-configuration"] => openid::configuration(server, request).await,
+        ["openid", "v1", "jwks"] => openid::keys(server, request).await,
         ["openapi", "v2"] => Ok(openapi::version_two(server, request, &version())),
         ["openapi", "v3", path @ ..] => Ok(openapi::answer(server, request, &path.join("/"))),
         _ => Ok(Answer::page_not_found()),
@@ -165,17 +168,17 @@ fn paths(catalog: &Catalog) -> Value {
         paths.extend(group.versions().map(|version| format!("{root}/{version}")));
         paths.push(root);
     }
-    paths.extend(
-        [
-            "/healthz",
-            "/livez",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/readyz",
-            "/version",
-        ]
-        .map(str::to_owned),
-    );
+    let others = [
+        "/.well-known/openid-configuration",
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ];
+    paths.extend(others.map(str::to_owned));
     paths.sort();
     paths.dedup();
     json!({"paths": paths})

@@ -17,7 +17,8 @@ use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
 use crate::certs::{self, Authority, CertificateError, Identity};
 use crate::server::{ApiServer, StartError};
-use crate::user;
+use crate::tokens;
+use crate::user::{self, User};
 
 /// How long a client may take to shake hands, and to send a request's head.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,6 +39,9 @@ pub enum ServeError {
     /// A certificate could not be made.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// A token could not be made.
+    #[error("cannot make the administrator's token: {0}")]
+    Token(String),
     /// The endpoints of the service `kubernetes` could not be written.
     #[error(transparent)]
     Advertise(#[from] StartError),
@@ -52,6 +56,7 @@ pub struct Serving {
     address: SocketAddr,
     authority: Authority,
     admin: Identity,
+    token: String,
 }
 
 impl ApiServer {
@@ -74,6 +79,8 @@ impl ApiServer {
         let bound = listener.local_addr().map_err(listen)?;
         let acceptor = acceptor(&authority, bound)?;
         let admin = authority.client("kubernetes-admin", user::MASTERS)?;
+        let token = tokens::secret().map_err(|error| ServeError::Token(error.to_string()))?;
+        self.give_token(&token, User::admin());
         self.advertise(bound).await?;
         let server = self.clone();
         let tasks = self.world().tasks().clone();
@@ -108,6 +115,7 @@ impl ApiServer {
             address: bound,
             authority,
             admin,
+            token,
         })
     }
 }
@@ -123,7 +131,8 @@ impl Serving {
         &self.authority
     }
 
-    /// A kubeconfig for the administrator, in YAML. It holds a private key.
+    /// A kubeconfig for the administrator, in YAML: with a client certificate, and
+    /// a bearer token for clients that cannot show one. Both are secrets.
     pub fn kubeconfig(&self) -> String {
         let encode = |text: &str| {
             use base64::Engine as _;
@@ -139,6 +148,7 @@ impl Serving {
             "users": [{"name": "admin", "user": {
                 "client-certificate-data": encode(self.admin.certificate()),
                 "client-key-data": encode(self.admin.key()),
+                "token": self.token,
             }}],
             "contexts": [{"name": "sendo", "context": {"cluster": "sendo", "user": "admin"}}],
             "current-context": "sendo",

@@ -20,14 +20,18 @@ use tower::Service;
 
 use crate::allocation::ServiceRanges;
 use crate::authenticate::Tokens;
+use crate::authorise::nodes::{self, Bound};
 use crate::body::Body;
 use crate::bootstrap;
 use crate::call::backend;
 use crate::crd::lifecycle::{self, Known};
+use crate::follow::Follow;
 use crate::in_flight::{InFlight, InFlightLimits};
 use crate::openapi::Documents;
 use crate::pipeline;
+use crate::rbac::{self, Policy, Rule};
 use crate::resource::{Catalog, Resource};
+use crate::tokens::{Credentials, TokenSigner};
 use crate::user::User;
 use crate::wire;
 
@@ -97,6 +101,9 @@ pub enum StartError {
     /// The definitions of custom resources in the store could not be read.
     #[error("cannot read the definitions of custom resources: {0}")]
     Definitions(Status),
+    /// The roles that every cluster has could not be made.
+    #[error("cannot make the cluster's roles: {0}")]
+    Roles(Status),
     /// An object that every cluster has could not be made.
     #[error("cannot create {object}: {message}")]
     Bootstrap {
@@ -111,16 +118,23 @@ impl ApiServer {
     /// Starts a server: reads what the store holds and creates what every cluster
     /// has, if it is absent: the namespaces `default`, `kube-system`, `kube-public`
     /// and `kube-node-lease`, the two priority classes of the system, an
-    /// APIService for each version of each group, the range of
-    /// service addresses and the service `kubernetes`.
+    /// APIService for each version of each group, the range of service addresses
+    /// and the service `kubernetes`, and the roles and bindings by which people and
+    /// the cluster's own parts may do anything. Those get back what was taken from
+    /// them, unless they are annotated with
+    /// `rbac.authorization.kubernetes.io/autoupdate: "false"`.
     ///
     /// # Errors
     /// If the store fails.
     pub async fn start(options: Options) -> Result<Self, StartError> {
+        let store = options.store;
         let server = Arc::new(Server {
-            store: options.store,
+            policy: Follow::new(Arc::clone(&store), rbac::PREFIXES),
+            bound: Follow::new(Arc::clone(&store), nodes::PODS),
+            node_rules: rbac::bootstrap::rules("system:node"),
+            credentials: Credentials::new(Arc::clone(&store), options.tokens),
+            store,
             world: options.world.child("api-server"),
-            tokens: options.tokens,
             require_service_accounts: options.require_service_accounts,
             in_flight: InFlight::new(options.in_flight),
             protect_storage: options.protect_storage,
@@ -149,6 +163,16 @@ impl ApiServer {
     /// A service that calls this server as its administrator, in this process.
     pub fn client_service(&self) -> Caller {
         self.as_user(User::admin())
+    }
+
+    /// Signs tokens of service accounts, for a controller that keeps them in Secrets.
+    pub fn token_signer(&self) -> TokenSigner {
+        TokenSigner::new(Arc::clone(&self.server))
+    }
+
+    /// Takes `token` for `user` from now on.
+    pub(crate) fn give_token(&self, token: &str, user: User) {
+        self.server.credentials.give(token, user);
     }
 
     /// A service for one connection, whose user TLS may have told.
@@ -251,7 +275,14 @@ where
 pub(crate) struct Server {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) world: World,
-    pub(crate) tokens: Tokens,
+    /// Who holds which roles.
+    pub(crate) policy: Follow<Policy>,
+    /// Which pods are on which nodes.
+    pub(crate) bound: Follow<Bound>,
+    /// What every node may do, where it is not for the node itself alone.
+    pub(crate) node_rules: Vec<Rule>,
+    /// Tells whose a token is.
+    pub(crate) credentials: Credentials,
     pub(crate) require_service_accounts: bool,
     /// The requests that are worked on.
     pub(crate) in_flight: InFlight,

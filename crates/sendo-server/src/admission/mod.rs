@@ -6,6 +6,7 @@
 //! the cluster holds; validating policies, webhooks and quota come last there.
 
 mod accounts;
+mod certificates;
 mod classes;
 mod identity;
 mod limits;
@@ -21,6 +22,7 @@ use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
 use crate::call::Call;
+use crate::rbac::grants;
 
 pub(crate) use place::admit_delete;
 
@@ -48,7 +50,19 @@ pub(crate) async fn admit_create(call: &Call<'_>, object: &mut Value) -> Result<
         }
         _ => {}
     }
-    Ok(())
+    grants::confirm_create(call, object).await
+}
+
+/// Refuses a change that its writer may not make, though they may write the object.
+pub(crate) async fn confirm_update(
+    call: &Call<'_>,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Status> {
+    if resource_of(call) == ("certificates.k8s.io", "certificatesigningrequests") {
+        certificates::confirm_update(call, new, old).await?;
+    }
+    grants::confirm_update(call, new, old).await
 }
 
 /// Completes an object that is written again.

@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::strategy::Strategy;
+use crate::tokens;
 use crate::verbs::{get, patch, update};
 
 pub(crate) use binding::bind_by_collection;
@@ -24,6 +25,7 @@ pub(crate) async fn answer(call: &Call<'_>, name: &str) -> Result<Answer, Status
         ("scale", _) => scale::answer(call).await,
         ("binding", "pods") if core => binding::bind(call).await,
         ("eviction", "pods") if core => eviction::evict(call).await,
+        ("token", "serviceaccounts") if core => tokens::request::create(call).await,
         ("log", "pods") if core => connect::log(call).await,
         ("exec" | "attach" | "portforward", "pods") if core => connect::stream(call, name).await,
         ("proxy", "pods" | "services" | "nodes") if core => connect::proxy(call).await,

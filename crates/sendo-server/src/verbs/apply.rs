@@ -9,6 +9,7 @@ use sendo_apimachinery::{Meta, MetaMut, Status};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::authorise;
 use crate::call::Call;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
@@ -37,6 +38,7 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
                 if call.path.subresource.is_some() {
                     return Err(status);
                 }
+                authorise::demand_create(call).await?;
                 match create(call, object, &options).await {
                     // Somebody else was faster: then there is something to apply to.
                     Err(status) if status.reason == Reason::AlreadyExists => {}

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::admission;
 use crate::allocation::{self, Claims};
 use crate::answer::Answer;
+use crate::authorise;
 use crate::call::{Call, backend};
 use crate::crd;
 use crate::decode;
@@ -61,6 +62,7 @@ pub(crate) async fn replace(
                 return Err(wrong_uid(call, uid, ""));
             }
             MetaMut::of(&mut object).remove("resourceVersion");
+            authorise::demand_create(call).await?;
             let stored = create::insert_as_sent(call, object, options).await?;
             view::object(call, StatusCode::CREATED, &stored)
         }
@@ -125,6 +127,7 @@ pub(crate) async fn change(
         let entry = call.entry().await?;
         let old = call.decode(&entry);
         let mut new = next(&old)?;
+        admission::confirm_update(call, &new, &old).await?;
         lock(call, &mut new, &entry)?;
         call.server.show(call.resource, &mut new);
         owners::dedup(call, &mut new);

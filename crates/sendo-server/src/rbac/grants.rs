@@ -1,0 +1,175 @@
+//! Guards writes of roles and bindings: they hand out rules, and nobody hands
+//! out more than they hold, unless they may `escalate` the role or `bind` it.
+
+use sendo_apimachinery::Status;
+use serde_json::Value;
+
+use super::{GROUP, RoleRef, Rule, escalation};
+use crate::authorise::{self, Attributes, Subject, What};
+use crate::call::Call;
+use crate::user::MASTERS;
+
+/// Refuses a new role or binding that gives more than its writer holds.
+pub(crate) async fn confirm_create(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+    confirm(call, object, None).await
+}
+
+/// Refuses a change of a role or binding after which it gives more than its writer holds.
+pub(crate) async fn confirm_update(
+    call: &Call<'_>,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Status> {
+    confirm(call, new, Some(old)).await
+}
+
+async fn confirm(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+    let facts = &call.resource.facts;
+    if facts.group != GROUP || call.request.user.is_in(MASTERS) {
+        return Ok(());
+    }
+    match facts.plural.as_str() {
+        "roles" | "clusterroles" => {
+            if may(call, "escalate", &facts.plural, call.name()).await?
+                || old.is_some_and(|old| only_lets_go(object, old))
+            {
+                return Ok(());
+            }
+            hold(call, object, &rules(object)).await?;
+            if is_aggregated(object) || old.is_some_and(is_aggregated) {
+                aggregate(call, object).await?;
+            }
+            Ok(())
+        }
+        "rolebindings" | "clusterrolebindings" => {
+            if old.is_some_and(|old| only_lets_go(object, old)) {
+                return Ok(());
+            }
+            let role: RoleRef =
+                serde_json::from_value(object["roleRef"].clone()).unwrap_or_default();
+            let plural = match role.kind.as_str() {
+                "ClusterRole" => "clusterroles",
+                _ => "roles",
+            };
+            if may(call, "bind", plural, &role.name).await? {
+                return Ok(());
+            }
+            let namespace = call.namespace().unwrap_or_default();
+            let rules = call.server.policy.look(|policy| {
+                let rules = policy.rules(&role, namespace)?;
+                Some(rules.to_vec())
+            });
+            match rules.await? {
+                Some(rules) => hold(call, object, &rules).await,
+                None => Err(Status::not_found(
+                    &call.resource.group_resource(),
+                    &role.name,
+                )),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the writer was given a verb on roles that lifts the guard.
+async fn may(call: &Call<'_>, verb: &str, resource: &str, name: &str) -> Result<bool, Status> {
+    let asked = Attributes {
+        user: &call.request.user,
+        verb,
+        what: What::Resource(Subject {
+            group: GROUP,
+            resource,
+            name,
+            namespace: call.namespace().unwrap_or_default(),
+            ..Subject::default()
+        }),
+    };
+    Ok(authorise::judge(call.server, &asked).await?.is_allowed())
+}
+
+/// Refuses unless the writer holds all of `rules`, there where the object lives.
+async fn hold(call: &Call<'_>, object: &Value, rules: &[Rule]) -> Result<(), Status> {
+    let user = &call.request.user;
+    let resource = call.resource.group_resource();
+    let namespace = call.namespace().unwrap_or_default();
+    let (held, absent) = call
+        .server
+        .policy
+        .look(|policy| policy.rules_of(user, namespace))
+        .await?;
+    let missing = escalation::missing(&held, rules);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let absent: Vec<String> = absent
+        .iter()
+        .map(|role| Status::not_found(&resource, &role.name).message)
+        .collect();
+    let why = escalation::refusal(user, missing, &absent);
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Status::forbidden(&resource, name, why))
+}
+
+/// A role that gathers others can come to hold anything.
+async fn aggregate(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+    let all = || vec!["*".to_owned()];
+    let everything = [
+        Rule {
+            verbs: all(),
+            api_groups: all(),
+            resources: all(),
+            ..Rule::default()
+        },
+        Rule {
+            verbs: all(),
+            non_resource_urls: all(),
+            ..Rule::default()
+        },
+    ];
+    hold(call, object, &everything).await.map_err(|_| {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let why = "must have cluster-admin privileges to use the aggregationRule";
+        Status::forbidden(&call.resource.group_resource(), name, why)
+    })
+}
+
+fn is_aggregated(role: &Value) -> bool {
+    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
+    selectors.is_some_and(|selectors| !selectors.is_empty())
+}
+
+fn rules(role: &Value) -> Vec<Rule> {
+    serde_json::from_value(role["rules"].clone()).unwrap_or_default()
+}
+
+/// Whether nothing changes but what lets the garbage collector delete the object.
+fn only_lets_go(new: &Value, old: &Value) -> bool {
+    let strip = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            for member in ["ownerReferences", "finalizers", "selfLink", "managedFields"] {
+                metadata.remove(member);
+            }
+        }
+        object
+    };
+    strip(new) == strip(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finalizers_and_owners_may_go_without_holding_anything() {
+        let old =
+            json!({"metadata": {"name": "r", "finalizers": ["x"]}, "rules": [{"verbs": ["get"]}]});
+        let new = json!({"metadata": {"name": "r"}, "rules": [{"verbs": ["get"]}]});
+        assert!(only_lets_go(&new, &old));
+        let more =
+            json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "rules": [{"verbs": ["get"]}]});
+        assert!(!only_lets_go(&more, &old));
+    }
+}

@@ -1,0 +1,289 @@
+//! Whether somebody may do something.
+
+use sendo_apimachinery::field::{BadValue, Error, Path};
+use sendo_apimachinery::selector::{FieldOperator, FieldRequirement, Operator, Requirement};
+use sendo_apimachinery::{FieldSelector, GroupKind, LabelSelector, Status, go_quote};
+use serde_json::{Value, json};
+
+use crate::authorise::{self, Attributes, Subject, What};
+use crate::call::Call;
+use crate::user::User;
+
+/// The status of an access review of this kind.
+pub(super) async fn status(call: &Call<'_>, review: &Value, kind: &str) -> Result<Value, Status> {
+    let errors = faults(call, review, kind);
+    if !errors.is_empty() {
+        let kind = GroupKind::new("authorization.k8s.io", "");
+        return Err(Status::invalid(&kind, "", &errors));
+    }
+    let user = match kind {
+        "SelfSubjectAccessReview" => call.request.user.clone(),
+        _ => subject(&review["spec"]),
+    };
+    let (fields, field_fault) = fields(&review["spec"]["resourceAttributes"]["fieldSelector"]);
+    let label_fault = labels(&review["spec"]["resourceAttributes"]["labelSelector"]);
+    let asked = attributes(&user, &review["spec"], fields);
+    let verdict = authorise::judge(call.server, &asked).await?;
+    let mut status = json!({"allowed": verdict.is_allowed()});
+    let reason = verdict.reason();
+    if !reason.is_empty() {
+        status["reason"] = reason.into();
+    }
+    let faults = [
+        ("fieldSelector", field_fault),
+        ("labelSelector", label_fault),
+    ];
+    let faults: Vec<String> = faults
+        .into_iter()
+        .filter_map(|(selector, fault)| {
+            let ignored = match fault? {
+                Ignored::Wholly => "ignored",
+                Ignored::Partially => "partially ignored",
+            };
+            Some(format!(
+                "spec.resourceAttributes.{selector} {ignored} due to parse error"
+            ))
+        })
+        .collect();
+    if !faults.is_empty() {
+        status["evaluationError"] = faults.join("; ").into();
+    }
+    Ok(status)
+}
+
+/// Whom a review is about.
+fn subject(spec: &Value) -> User {
+    let list = |value: &Value| serde_json::from_value(value.clone()).unwrap_or_default();
+    User {
+        name: text(&spec["user"]).to_owned(),
+        groups: list(&spec["groups"]),
+        uid: text(&spec["uid"]).to_owned(),
+        extra: serde_json::from_value(spec["extra"].clone()).unwrap_or_default(),
+    }
+}
+
+fn attributes<'a>(user: &'a User, spec: &'a Value, fields: FieldSelector) -> Attributes<'a> {
+    let resource = &spec["resourceAttributes"];
+    if !resource.is_object() {
+        let path = &spec["nonResourceAttributes"];
+        return Attributes {
+            user,
+            verb: text(&path["verb"]),
+            what: What::Path(text(&path["path"])),
+        };
+    }
+    Attributes {
+        user,
+        verb: text(&resource["verb"]),
+        what: What::Resource(Subject {
+            group: text(&resource["group"]),
+            resource: text(&resource["resource"]),
+            subresource: text(&resource["subresource"]),
+            namespace: text(&resource["namespace"]),
+            name: text(&resource["name"]),
+            fields,
+        }),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What is wrong with a review.
+fn faults(call: &Call<'_>, review: &Value, kind: &str) -> Vec<Error> {
+    let spec = Path::new("spec");
+    let own = &review["spec"];
+    let (resource, path) = (&own["resourceAttributes"], &own["nonResourceAttributes"]);
+    let of_path = spec.child("nonResourceAttributes");
+    let mut errors = Vec::new();
+    if resource.is_object() && path.is_object() {
+        let why = "cannot be specified in combination with resourceAttributes";
+        errors.push(Error::invalid(&of_path, shown_path(path), why));
+    }
+    if !resource.is_object() && !path.is_object() {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        let attributes = spec.child("resourceAttributes");
+        errors.push(Error::invalid(&attributes, Value::Null, why));
+    }
+    if kind != "SelfSubjectAccessReview"
+        && text(&own["user"]).is_empty()
+        && items(&own["groups"]).is_empty()
+    {
+        let why = "at least one of user or group must be specified";
+        errors.push(Error::invalid(&spec.child("user"), "", why));
+    }
+    for selector in ["fieldSelector", "labelSelector"] {
+        let path = spec.child("resourceAttributes").child(selector);
+        selector_faults(&mut errors, &path, &resource[selector]);
+    }
+    let local = kind == "LocalSubjectAccessReview";
+    if !is_empty(&review["metadata"], local) {
+        let why = match local {
+            true => "must be empty except for namespace",
+            false => "must be empty",
+        };
+        let metadata = review["metadata"].clone();
+        errors.push(Error::invalid(&Path::new("metadata"), metadata, why));
+    }
+    if local {
+        let namespace = text(&resource["namespace"]);
+        if resource.is_object() && Some(namespace) != call.namespace() {
+            let path = spec.child("resourceAttributes").child("namespace");
+            errors.push(Error::invalid(
+                &path,
+                namespace,
+                "must match metadata.namespace",
+            ));
+        }
+        if path.is_object() {
+            let why = "disallowed on this kind of request";
+            errors.push(Error::invalid(&of_path, shown_path(path), why));
+        }
+    }
+    errors
+}
+
+/// As the Go type writes it.
+fn shown_path(path: &Value) -> BadValue {
+    BadValue::Raw(format!(
+        "{{\"Path\":{},\"Verb\":{}}}",
+        go_quote(text(&path["path"])),
+        go_quote(text(&path["verb"]))
+    ))
+}
+
+/// Whether metadata says nothing, but perhaps where the review is made.
+fn is_empty(metadata: &Value, local: bool) -> bool {
+    let mut members = metadata.as_object().into_iter().flatten();
+    members.all(|(key, value)| {
+        let tolerated = key == "managedFields" || (local && key == "namespace");
+        tolerated || value.is_null() || *value == "" || *value == json!({})
+    })
+}
+
+fn selector_faults(errors: &mut Vec<Error>, path: &Path, selector: &Value) {
+    if !selector.is_object() {
+        return;
+    }
+    let raw = text(&selector["rawSelector"]);
+    let requirements = items(&selector["requirements"]);
+    if !raw.is_empty() && !requirements.is_empty() {
+        let why = "may not specified at the same time as requirements";
+        errors.push(Error::invalid(&path.child("rawSelector"), raw, why));
+    }
+    if raw.is_empty() && requirements.is_empty() {
+        let why = format!("when {path} is specified, requirements or rawSelector is required");
+        errors.push(Error::required(&path.child("requirements"), why));
+    }
+    for (i, requirement) in requirements.iter().enumerate() {
+        let path = path.child("requirements").index(i);
+        let values = items(&requirement["values"]);
+        if text(&requirement["key"]).is_empty() {
+            errors.push(Error::required(&path.child("key"), "must be specified"));
+        }
+        match text(&requirement["operator"]) {
+            "In" | "NotIn" if values.is_empty() => {
+                let why = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.push(Error::required(&path.child("values"), why));
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.push(Error::forbidden(&path.child("values"), why));
+            }
+            // Newer clients may know more operators.
+            _ => {}
+        }
+    }
+}
+
+/// How much of a selector could not be read.
+enum Ignored {
+    Wholly,
+    Partially,
+}
+
+fn ignored(read: usize) -> Ignored {
+    match read {
+        0 => Ignored::Wholly,
+        _ => Ignored::Partially,
+    }
+}
+
+/// The fields that a review narrows a collection to. What cannot be read is
+/// left out, which asks for more and so is on the safe side.
+fn fields(selector: &Value) -> (FieldSelector, Option<Ignored>) {
+    let requirements = items(&selector["requirements"]);
+    if requirements.is_empty() {
+        return match FieldSelector::parse(text(&selector["rawSelector"])) {
+            Ok(fields) => (fields, None),
+            Err(_) => (FieldSelector::default(), Some(Ignored::Wholly)),
+        };
+    }
+    let read: Vec<FieldRequirement> = requirements
+        .iter()
+        .filter_map(|requirement| {
+            let operator = match text(&requirement["operator"]) {
+                "In" => FieldOperator::Equals,
+                "NotIn" => FieldOperator::NotEquals,
+                _ => return None,
+            };
+            let [value] = items(&requirement["values"]) else {
+                return None;
+            };
+            Some(FieldRequirement {
+                field: text(&requirement["key"]).to_owned(),
+                operator,
+                value: text(value).to_owned(),
+            })
+        })
+        .collect();
+    let fault = (read.len() < requirements.len()).then(|| ignored(read.len()));
+    (FieldSelector::new(read), fault)
+}
+
+/// Whether the labels of a review can be read; nobody is judged by them.
+fn labels(selector: &Value) -> Option<Ignored> {
+    let requirements = items(&selector["requirements"]);
+    if requirements.is_empty() {
+        let parsed = LabelSelector::parse(text(&selector["rawSelector"]));
+        return parsed.is_err().then_some(Ignored::Wholly);
+    }
+    let read = requirements.iter().filter(|requirement| {
+        let operator = match text(&requirement["operator"]) {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            _ => return false,
+        };
+        let values = items(&requirement["values"]).iter().map(text);
+        Requirement::new(text(&requirement["key"]), operator, values).is_ok()
+    });
+    let read = read.count();
+    (read < requirements.len()).then(|| ignored(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_of_a_selector_cannot_be_read_is_told() {
+        let (fields, fault) = fields(&json!({"requirements": [
+            {"key": "spec.nodeName", "operator": "In", "values": ["a"]},
+            {"key": "x", "operator": "Exists"},
+        ]}));
+        assert_eq!(fields.exact("spec.nodeName"), Some("a"));
+        assert!(matches!(fault, Some(Ignored::Partially)));
+        assert!(matches!(
+            labels(&json!({"rawSelector": "a in ("})),
+            Some(Ignored::Wholly)
+        ));
+        assert!(labels(&Value::Null).is_none());
+    }
+}
