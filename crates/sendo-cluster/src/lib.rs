@@ -16,6 +16,7 @@
 //! ```
 
 mod controllers;
+mod identities;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
 use sendo_server::{ApiServer, Authority, AuthorityError, Options, Serving, User};
 use sendo_store::Memory;
-use sendo_workloads::Settings;
+use sendo_workloads::{Settings, TokenSigner};
 use sendo_world::World;
 
 pub use controllers::{Controllers, UnknownController};
@@ -77,6 +78,9 @@ pub enum StartError {
     /// The cluster's certificate authority could not be made, or kept.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
+    /// The roles of the cluster's controllers could not be written.
+    #[error("cannot write the roles of the controllers: {0}")]
+    Roles(#[source] Box<kube::Error>),
     /// A part of the cluster did not start.
     #[error("{part} did not start: {cause}")]
     Part {
@@ -177,24 +181,32 @@ impl Cluster {
             parts: Vec::new(),
         };
 
-        let settings = Settings { root_ca };
+        let signer = cluster.server.token_signer();
+        let settings = Settings {
+            root_ca,
+            token_signer: TokenSigner::new(move |claims| signer.sign(claims)),
+        };
         let chosen = options.controllers;
         let workloads = sendo_workloads::manager(&settings, |name| chosen.includes(name));
         let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
         if !names.is_empty() {
-            let user = User::new("system:kube-controller-manager", [] as [&str; 0]);
-            cluster
-                .start_part(workloads, user, "kube-controller-manager")
-                .await?;
+            let granted = identities::grant(&cluster.client(), &names).await;
+            granted.map_err(|cause| StartError::Roles(Box::new(cause)))?;
+            let server = cluster.server.clone();
+            let config = Config {
+                client_of: Some(Arc::new(move |name| identities::client_of(&server, name))),
+                ..cluster.config(identities::controller_manager(), "kube-controller-manager")
+            };
+            cluster.start_part(workloads, config).await?;
             tell(&Component {
                 name: "controllers".to_owned(),
                 about: names.join(", "),
             });
         }
         if chosen.includes(controllers::SCHEDULER) {
-            let user = User::new("system:kube-scheduler", [] as [&str; 0]);
+            let config = cluster.config(identities::scheduler(), "kube-scheduler");
             cluster
-                .start_part(sendo_scheduler::manager(), user, "kube-scheduler")
+                .start_part(sendo_scheduler::manager(), config)
                 .await?;
             tell(&Component {
                 name: "scheduler".to_owned(),
@@ -206,9 +218,9 @@ impl Cluster {
                 runtime: options.runtime,
                 ..NodeOptions::new(number)
             };
-            let user = User::new(format!("system:node:{}", node.name), ["system:nodes"]);
+            let config = cluster.config(identities::node(&node.name), "kubelet");
             cluster
-                .start_part(sendo_node::manager(&node), user, "kubelet")
+                .start_part(sendo_node::manager(&node), config)
                 .await?;
             tell(&Component {
                 about: format!("{} cpu, {}, {} pods", node.cpu, node.memory, node.pods),
@@ -219,18 +231,17 @@ impl Cluster {
         Ok(cluster)
     }
 
-    async fn start_part(
-        &mut self,
-        manager: Manager,
-        user: User,
-        field_manager: &str,
-    ) -> Result<(), StartError> {
-        let part = manager.name().to_owned();
+    /// How a part runs that is this user, and books its fields under that manager.
+    fn config(&self, user: User, field_manager: &str) -> Config {
         let client = kube::Client::new(self.server.as_user(user), "default");
-        let config = Config {
+        Config {
             field_manager: Some(field_manager.to_owned()),
             ..Config::new(client, self.world.clone())
-        };
+        }
+    }
+
+    async fn start_part(&mut self, manager: Manager, config: Config) -> Result<(), StartError> {
+        let part = manager.name().to_owned();
         let failed = |cause| StartError::Part {
             part: part.clone(),
             cause,

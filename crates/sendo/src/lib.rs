@@ -37,7 +37,9 @@ pub use controller::{Action, Controller, Elected, Reconcile, ReconcileKey};
 pub use error::{Category, Error, Result};
 pub use event::Event;
 pub use events::EventType;
-pub use manager::{Config, Manager, RunContext, Runnable, Running, alone, everywhere, on_leader};
+pub use manager::{
+    ClientOf, Config, Manager, RunContext, Runnable, Running, alone, everywhere, on_leader,
+};
 pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 pub use reader::Reader;
 pub use sendo_world::{Clock, Moment, Random, Timestamp, World};

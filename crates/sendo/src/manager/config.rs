@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendo_world::World;
@@ -11,11 +12,19 @@ use crate::client::Rate;
 use crate::election::ElectionOptions;
 use crate::events::EventsApi;
 
+/// The connection of the controller of a name; see [`Config::client_of`].
+pub type ClientOf = Arc<dyn Fn(&str) -> Option<kube::Client> + Send + Sync>;
+
 /// Where and how a [`Manager`](crate::Manager) runs.
 #[derive(Clone)]
 pub struct Config {
     /// The connection to the API server.
     pub client: kube::Client,
+    /// By which connection a controller writes, and its events are written,
+    /// given its name: for programs whose controllers are users of their own.
+    /// `None`, the default, and where it gives none: by [`Config::client`], by
+    /// which the cache reads in any case.
+    pub client_of: Option<ClientOf>,
     /// The world to live in.
     pub world: World,
     /// The namespaces to watch; all of them by default.
@@ -62,6 +71,7 @@ impl Config {
     pub fn new(client: kube::Client, world: World) -> Self {
         Config {
             client,
+            client_of: None,
             world,
             namespaces: Namespaces::default(),
             host: "kubernetes".to_owned(),
@@ -78,6 +88,12 @@ impl Config {
             health_address: None,
             shutdown_timeout: Duration::from_secs(30),
         }
+    }
+
+    /// The connection of the controller of that name.
+    pub(crate) fn client_of(&self, controller: &str) -> kube::Client {
+        let own = self.client_of.as_ref().and_then(|of| of(controller));
+        own.unwrap_or_else(|| self.client.clone())
     }
 }
 

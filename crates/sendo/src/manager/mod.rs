@@ -35,7 +35,7 @@ use crate::object::{Kind, Typed};
 use crate::reader::DeclaredRead;
 
 pub use args::Args;
-pub use config::Config;
+pub use config::{ClientOf, Config};
 pub use run::Running;
 pub use runnable::{RunContext, Runnable, alone, everywhere, on_leader};
 

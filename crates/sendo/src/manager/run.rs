@@ -419,7 +419,7 @@ impl Life {
         let surroundings = Surroundings {
             cache: self.cache.clone(),
             client: self.client(&name, &world, gate),
-            kube: self.config.client.clone(),
+            kube: self.config.client_of(&name),
             metrics: self.metrics.clone(),
             recorder,
             world,
@@ -457,7 +457,7 @@ impl Life {
             name: name.to_owned(),
             ..ClientOptions::default()
         };
-        let kube = self.config.client.clone();
+        let kube = self.config.client_of(part);
         let client = Client::new(kube, self.cache.clone(), world.clone(), options);
         match gate {
             Some(gate) => client.with_gate(Arc::new(gate)),
