@@ -47,11 +47,22 @@ async fn the_kubeconfig_makes_an_administrator() {
 }
 
 #[tokio::test]
-async fn without_a_certificate_one_is_a_stranger() {
+async fn the_bearer_token_alone_makes_an_administrator() {
     let (server, _, mut config) = serving().await;
     let user = config.auth_infos[0].auth_info.as_mut().unwrap();
     user.client_certificate_data = None;
     user.client_key_data = None;
+    client(config).await.list_api_groups().await.unwrap();
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn without_certificate_and_token_one_is_a_stranger() {
+    let (server, _, mut config) = serving().await;
+    let user = config.auth_infos[0].auth_info.as_mut().unwrap();
+    user.client_certificate_data = None;
+    user.client_key_data = None;
+    user.token = None;
     let client = client(config).await;
     let version = client.apiserver_version().await.unwrap();
     assert_eq!(version.minor, "36");
