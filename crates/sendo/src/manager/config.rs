@@ -12,7 +12,7 @@ use crate::client::Rate;
 use crate::election::ElectionOptions;
 use crate::events::EventsApi;
 
-/// The connection of the controller of a name; see [`Config::client_of`].
+/// The connection of the controller of a name; see [`client_of`](field@Config::client_of).
 pub type ClientOf = Arc<dyn Fn(&str) -> Option<kube::Client> + Send + Sync>;
 
 /// Where and how a [`Manager`](crate::Manager) runs.
