@@ -1,5 +1,6 @@
 //! From tokens to a tree.
 
+use super::escape::is_reserved;
 use super::issues::{Issue, Issues};
 use super::lex::{self, Spot, Token};
 use super::macros;
@@ -12,26 +13,6 @@ const MAX_NESTING: usize = 100;
 
 /// What a value can begin with.
 const STARTS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Reads an expression.
 pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
@@ -438,7 +419,7 @@ impl Parser {
             return self.message(name);
         }
         self.at += 1;
-        if RESERVED.contains(&name.as_str()) {
+        if is_reserved(name.as_str()) {
             return Err(self.report(place, format!("reserved identifier: {name}")));
         }
         if self.is("(") {
