@@ -3,11 +3,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn machine() -> Machine<ConfigMap> {
+fn machine() -> Machine {
     Machine::new(Random::from_seed(1), false, Box::new(Held::Whole))
 }
 
-fn page(version: &str, next: Option<&str>) -> Input<ConfigMap> {
+fn page(version: &str, next: Option<&str>) -> Input {
     Input::Page(Page {
         version: version.to_owned(),
         next: next.map(str::to_owned),
@@ -16,7 +16,7 @@ fn page(version: &str, next: Option<&str>) -> Input<ConfigMap> {
     })
 }
 
-fn watching(version: &str) -> Machine<ConfigMap> {
+fn watching(version: &str) -> Machine {
     let mut machine = machine();
     assert!(machine.on(page(version, None)).next.wait().is_zero());
     machine
@@ -34,7 +34,7 @@ fn list_from_the_start() -> Request {
     }
 }
 
-fn error(code: u16) -> Input<ConfigMap> {
+fn error(code: u16) -> Input {
     Input::Line(Line::Error(Box::new(Status {
         code,
         ..Status::default()
@@ -125,17 +125,17 @@ fn a_line_without_a_version_does_not_lose_the_place() {
     assert_eq!(machine.request(), watch_from("9"));
 }
 
-fn streaming() -> Machine<ConfigMap> {
+fn streaming() -> Machine {
     Machine::new(Random::from_seed(1), true, Box::new(Held::Whole))
 }
 
-fn applied(name: &str) -> Input<ConfigMap> {
+fn applied(name: &str) -> Input {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(name.to_owned());
     Input::Line(Line::Applied(Arc::new(map)))
 }
 
-fn bookmark(version: &str, ends_list: bool) -> Input<ConfigMap> {
+fn bookmark(version: &str, ends_list: bool) -> Input {
     let version = version.to_owned();
     Input::Line(Line::Bookmark { version, ends_list })
 }
