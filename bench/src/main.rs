@@ -1,9 +1,10 @@
-//! Figures of the library, printed as tables.
+//! Figures of the library and of the embedded cluster, printed as tables.
 //!
 //! ```text
+//! cargo build --release -p sendo-cli -p sendo-bench
 //! cargo run --release -p sendo-bench
 //! cargo run --release -p sendo-bench -- queue
-//! cargo run --release -p sendo-bench -- peers --kubeconfig FILE
+//! cargo run --release -p sendo-bench -- peers
 //! ```
 
 mod memory;
@@ -11,6 +12,7 @@ mod peers;
 mod pods;
 mod queue;
 mod reconcile;
+mod server;
 
 use std::path::PathBuf;
 
@@ -23,9 +25,9 @@ struct Args {
     #[arg(value_enum)]
     what: Vec<What>,
 
-    /// The API server that peers are measured against
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    /// A real API server to measure beside `sendo up`, by its kubeconfig
+    #[arg(long, value_name = "KUBECONFIG", env = "SENDO_REAL_KUBECONFIG")]
+    real: Option<PathBuf>,
 
     /// One measurement of memory, in this process
     #[arg(long, hide = true)]
@@ -40,7 +42,10 @@ enum What {
     Memory,
     /// No-op reconciles a second, and from an event to its reconcile
     Reconcile,
-    /// The same work done by Sendo, by kube-rs and by controller-runtime
+    /// `sendo up` as a process, over TLS
+    Server,
+    /// The same work done by Sendo, by kube-rs and by controller-runtime, which
+    /// are built on demand
     Peers,
 }
 
@@ -65,8 +70,11 @@ fn main() -> anyhow::Result<()> {
     if wanted(What::Reconcile) {
         runtime.block_on(reconcile::measure())?;
     }
+    if wanted(What::Server) {
+        runtime.block_on(server::measure(args.real.as_deref()))?;
+    }
     if args.what.contains(&What::Peers) {
-        runtime.block_on(peers::measure(args.kubeconfig.as_deref()))?;
+        runtime.block_on(peers::measure())?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The same work done by Sendo, by kube's own controller and by
-//! controller-runtime, each in its turn against the same API server.
+//! controller-runtime, each in its turn against the same `sendo up`.
 //!
 //! A thousand ConfigMaps. First all of them are reconciled again a hundred times,
 //! each time by one event that a handler maps to all; then a thousand writes, one
@@ -24,6 +24,7 @@ use sendo::{
 };
 use serde_json::json;
 
+use crate::server::{Keeps, Process};
 use crate::told;
 
 const OBJECTS: u64 = 1000;
@@ -44,12 +45,10 @@ enum Who {
     Peer(&'static str, &'static [&'static str]),
 }
 
-pub(crate) async fn measure(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
-    let kubeconfig = kubeconfig.context(
-        "peers are measured against an API server: start one with `sendo up --nodes 0 --kubeconfig FILE`, \
-         and say `--kubeconfig FILE` here too",
-    )?;
-    let kubeconfig = std::path::absolute(kubeconfig)?;
+pub(crate) async fn measure() -> anyhow::Result<()> {
+    let world = World::real();
+    let server = Process::start(&world, Keeps::Memory).await?;
+    let kubeconfig = &server.kubeconfig;
     let contestants = [
         ("sendo", Who::Sendo),
         (
@@ -68,7 +67,7 @@ pub(crate) async fn measure(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     for workers in [1, 16, 2_000] {
         let mut ours: Option<Figures> = None;
         for (name, who) in &contestants {
-            let found = contest(who, &kubeconfig, workers).await;
+            let found = contest(who, kubeconfig, workers).await;
             let found = found.with_context(|| format!("{name} with {workers} workers"))?;
             let Figures {
                 per_second,
