@@ -1,5 +1,5 @@
 //~ required by a bound in `Listing::<'f, K>::by`
-//~ `std::string::String` implements `From<&str>`
+//~ `String` implements `From<&str>`
 
 use sendo::k8s_openapi::api::core::v1::Pod;
 use sendo::{Context, Index};

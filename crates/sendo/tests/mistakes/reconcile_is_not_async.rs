@@ -1,4 +1,4 @@
-//~ `Result<Action, sendo::Error>` is not a future
+//~ `Result<Action, Error>` is not a future
 
 use std::sync::Arc;
 

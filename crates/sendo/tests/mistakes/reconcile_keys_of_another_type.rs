@@ -1,5 +1,5 @@
-//~ expected function signature `fn(u32, sendo::Context) -> _`
-//~ found function signature `fn(u64, sendo::Context) -> _`
+//~ expected function signature `fn(u32, Context) -> _`
+//~ found function signature `fn(u64, Context) -> _`
 
 use sendo::{Action, Context, Controller, Result};
 

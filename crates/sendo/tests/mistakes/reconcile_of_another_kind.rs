@@ -1,5 +1,5 @@
-//~ expected function signature `fn(Arc<ConfigMap>, sendo::Context) -> _`
-//~ found function signature `fn(Arc<Secret>, sendo::Context) -> _`
+//~ expected function signature `fn(Arc<ConfigMap>, Context) -> _`
+//~ found function signature `fn(Arc<Secret>, Context) -> _`
 
 use std::sync::Arc;
 
