@@ -32,7 +32,7 @@ async fn reconcile(bar: Arc<Bar>, cx: Context) -> Result<Action> {
     let mut changed = false;
     for stale in cx.list::<Deployment>().by(&OWNED, bar.uid()) {
         if stale.name() != name && !stale.is_being_deleted() {
-            cx.client().delete(&stale).await?;
+            cx.delete(&stale).await?;
             let message = format!("Deleted Deployment {:?}, no longer named", stale.name());
             cx.event(Normal, "Deleted", message);
             changed = true;
@@ -43,7 +43,7 @@ async fn reconcile(bar: Arc<Bar>, cx: Context) -> Result<Action> {
     let deployment = match cx.get::<Deployment>(&key) {
         None => {
             changed = true;
-            Arc::new(cx.client().create(&bar.deployment()?).await?)
+            Arc::new(cx.create(&bar.deployment()?).await?)
         }
         Some(other) if other.controller_of::<Bar>() != Some(bar.uid()) => {
             let message = format!("Resource {name:?} already exists and is not managed by Bar");
@@ -53,7 +53,7 @@ async fn reconcile(bar: Arc<Bar>, cx: Context) -> Result<Action> {
         Some(known) if differs(bar.spec.replicas, &known) => {
             changed = true;
             let scale = Patch::Merge(json!({"spec": {"replicas": bar.spec.replicas}}));
-            Arc::new(cx.client().patch(&known, scale).await?)
+            Arc::new(cx.patch(&known, scale).await?)
         }
         Some(known) => known,
     };
@@ -62,13 +62,12 @@ async fn reconcile(bar: Arc<Bar>, cx: Context) -> Result<Action> {
         .status
         .as_ref()
         .and_then(|s| s.available_replicas);
-    cx.client()
-        .status(&*bar, |status| {
-            status.available_replicas = available.unwrap_or(0);
-            status.selector = Some(bar.selector());
-            status.observed_generation = bar.metadata.generation;
-        })
-        .await?;
+    cx.status(&bar, |status| {
+        status.available_replicas = available.unwrap_or(0);
+        status.selector = Some(bar.selector());
+        status.observed_generation = bar.metadata.generation;
+    })
+    .await?;
     if changed {
         cx.event(Normal, "Synced", "Bar synced successfully");
     }

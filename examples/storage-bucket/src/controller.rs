@@ -74,7 +74,7 @@ impl Reconcile<StorageBucket> for Keeper {
         }
         let now = cx.now();
         if bucket.spec.paused {
-            let pause = cx.client().status(&*bucket, |status| {
+            let pause = cx.status(&bucket, |status| {
                 status.record_synced(&bucket, &Synced::Paused, now);
             });
             pause.await?;
@@ -87,10 +87,11 @@ impl Reconcile<StorageBucket> for Keeper {
         let Some(_lane) = self.lanes.enter(&bucket.spec.endpoint) else {
             return Ok(Action::after(BUSY));
         };
-        let manages = bucket.spec.management_policy == ManagementPolicy::Manage;
-        if manages && !bears_finalizer(&bucket) {
-            let add = |b: &mut StorageBucket| b.finalizers_mut().push(FINALIZER.to_owned());
-            cx.client().modify(&bucket, add).await?;
+        // In place before anything is created that would have to be deleted.
+        if bucket.spec.management_policy == ManagementPolicy::Manage {
+            let _ = cx
+                .finalizer(&bucket, FINALIZER, || async { Ok(()) })
+                .await?;
         }
         let found = match credentials::of(&bucket, &cx).await? {
             Keys::Usable(keys) => {
@@ -105,7 +106,7 @@ impl Reconcile<StorageBucket> for Keeper {
         };
         self.metrics.observe(&bucket.key(), &found.health);
         let mut turned = false;
-        let record = cx.client().status(&*bucket, |status| {
+        let record = cx.status(&bucket, |status| {
             status.creation = found.creation;
             turned = status.record(&bucket, &found.health, &found.synced, now);
         });
@@ -151,11 +152,8 @@ impl Keeper {
                 }
             }
         }
-        let take_away = |b: &mut StorageBucket| b.finalizers_mut().retain(|f| f != FINALIZER);
-        match cx.client().modify(bucket, take_away).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(Action::done()),
-        }
+        let _ = cx.finalizer(bucket, FINALIZER, || async { Ok(()) }).await?;
+        Ok(Action::done())
     }
 
     async fn wait_to_delete(
@@ -165,7 +163,7 @@ impl Keeper {
         cx: &Context,
     ) -> Result<Action> {
         let mut turned = false;
-        let record = cx.client().status(bucket, |status| {
+        let record = cx.status(bucket, |status| {
             turned = status.record_synced(bucket, &synced, cx.now());
         });
         record.await?;
@@ -185,10 +183,4 @@ fn probe_object(bucket: &StorageBucket) -> String {
 fn bears_finalizer(bucket: &StorageBucket) -> bool {
     let mut finalizers = bucket.metadata.finalizers.iter().flatten();
     finalizers.any(|name| name == FINALIZER)
-}
-
-impl StorageBucket {
-    fn finalizers_mut(&mut self) -> &mut Vec<String> {
-        self.metadata.finalizers.get_or_insert_default()
-    }
 }

@@ -104,7 +104,7 @@ async fn create(
     before: Option<Creation>,
     cx: &Context,
 ) -> Result<(Synced, Option<Creation>)> {
-    let intend = cx.client().status(bucket, |status| {
+    let intend = cx.status(bucket, |status| {
         status.creation = Some(Creation::Pending);
     });
     intend.await?;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
-use sendo::client::set_controller;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sendo::client::{Finalizer, set_controller};
 use sendo::metrics::Counter;
-use sendo::{Action, Context, EventType::*, Index, ObjectExt, Reconcile, Result, Uid};
+use sendo::{Action, Context, EventType::*, Index, ObjectExt, Reconcile, Result, Uid, conditions};
 
 use crate::access;
-use crate::api::{Tenant, TenantStatus};
+use crate::api::Tenant;
 use crate::directory::Directory;
 
 /// Keeps a tenant until its namespaces are gone.
@@ -51,13 +51,16 @@ struct Verdict {
 
 impl Reconcile<Tenant> for Tenants {
     async fn reconcile(&self, tenant: Arc<Tenant>, cx: Context) -> Result<Action> {
-        if tenant.is_being_deleted() {
-            return self.clean_up(&tenant, &cx).await;
+        // A namespace takes its time to go; each one that has gone calls again.
+        if tenant.is_being_deleted() && self.remove(&tenant, &cx, |_| true).await? {
+            let going = not_ready("Deleting", "its namespaces are going".to_owned());
+            self.report(&tenant, going, &cx).await?;
+            return Ok(Action::done());
         }
-        // Before the first namespace, so that none is ever left behind.
-        if !bears_finalizer(&tenant) {
-            let add = |t: &mut Tenant| t.finalizers_mut().push(FINALIZER.to_owned());
-            cx.client().modify(&tenant, add).await?;
+        // In place before the first namespace, so that none is ever left behind.
+        let finalizer = cx.finalizer(&tenant, FINALIZER, || async { Ok(()) });
+        if finalizer.await? == Finalizer::CleanedUp {
+            return Ok(Action::done());
         }
         let wanted = tenant.namespace_names();
         self.remove(&tenant, &cx, |name| !wanted.iter().any(|w| w == name))
@@ -99,7 +102,7 @@ impl Tenants {
             ..Namespace::default()
         };
         set_controller(tenant, &mut namespace)?;
-        cx.client().create(&namespace).await?;
+        cx.create(&namespace).await?;
         self.counters.added.inc();
         cx.event(Normal, "NamespaceAdded", format!("Added namespace {name}"));
         Ok(())
@@ -119,7 +122,7 @@ impl Tenants {
             }
             found = true;
             if !namespace.is_being_deleted() {
-                cx.client().delete(&namespace).await?;
+                cx.delete(&namespace).await?;
                 self.counters.removed.inc();
                 let message = format!("Removed namespace {}", namespace.name());
                 cx.event(Normal, "NamespaceRemoved", message);
@@ -151,42 +154,19 @@ impl Tenants {
         Ok(None)
     }
 
-    /// A namespace takes its time to go; each one that has gone calls again.
-    async fn clean_up(&self, tenant: &Tenant, cx: &Context) -> Result<Action> {
-        if !bears_finalizer(tenant) {
-            return Ok(Action::done());
-        }
-        if self.remove(tenant, cx, |_| true).await? {
-            let message = "its namespaces are going".to_owned();
-            self.report(tenant, not_ready("Deleting", message), cx)
-                .await?;
-            return Ok(Action::done());
-        }
-        let take_away = |t: &mut Tenant| t.finalizers_mut().retain(|name| name != FINALIZER);
-        match cx.client().modify(tenant, take_away).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(Action::done()),
-        }
-    }
-
     /// Writes the status, and a warning when the tenant is newly in trouble.
     async fn report(&self, tenant: &Tenant, verdict: Verdict, cx: &Context) -> Result<()> {
         let owned = cx.list::<Namespace>().by(&OWNED, tenant.uid()).count();
-        let condition = Condition {
-            type_: READY.to_owned(),
-            status: if verdict.ready { "True" } else { "False" }.to_owned(),
-            reason: verdict.reason.to_owned(),
-            message: verdict.message.clone(),
-            observed_generation: tenant.metadata.generation,
-            last_transition_time: Time(cx.now()),
-        };
+        let (reason, message) = (verdict.reason, verdict.message.as_str());
+        let condition = cx.condition(tenant, READY, verdict.ready, reason, message);
         let mut turned = false;
-        cx.client()
-            .status(tenant, |status| {
-                status.namespaces = owned as i32;
-                turned = status.set(condition);
-            })
-            .await?;
+        cx.status(tenant, |status| {
+            let known = conditions::get(&status.conditions, READY);
+            turned = known.is_none_or(|known| known.reason != reason);
+            status.namespaces = owned as i32;
+            conditions::set(&mut status.conditions, condition);
+        })
+        .await?;
         match (turned, verdict.ready, verdict.reason) {
             (false, ..) | (_, _, "Deleting") => {}
             (true, true, reason) => cx.event(Normal, reason, verdict.message),
@@ -201,33 +181,5 @@ fn not_ready(reason: &'static str, message: String) -> Verdict {
         ready: false,
         reason,
         message,
-    }
-}
-
-fn bears_finalizer(tenant: &Tenant) -> bool {
-    let mut finalizers = tenant.metadata.finalizers.iter().flatten();
-    finalizers.any(|name| name == FINALIZER)
-}
-
-impl Tenant {
-    fn finalizers_mut(&mut self) -> &mut Vec<String> {
-        self.metadata.finalizers.get_or_insert_default()
-    }
-}
-
-impl TenantStatus {
-    /// Sets a condition; says whether its status or its reason is another now.
-    fn set(&mut self, mut new: Condition) -> bool {
-        let known = self.conditions.iter().position(|c| c.type_ == new.type_);
-        let Some(known) = known.map(|at| self.conditions.remove(at)) else {
-            self.conditions.push(new);
-            return true;
-        };
-        let turned = known.status != new.status || known.reason != new.reason;
-        if known.status == new.status {
-            new.last_transition_time = known.last_transition_time;
-        }
-        self.conditions.push(new);
-        turned
     }
 }
