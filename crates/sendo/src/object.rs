@@ -249,6 +249,14 @@ pub trait ObjectExt: Resource {
         ObjectKey::of(self)
     }
 
+    /// The key of an object of that name in the same namespace.
+    fn key_beside(&self, name: &str) -> ObjectKey {
+        ObjectKey {
+            namespace: self.meta().namespace.as_deref().map(Into::into),
+            name: name.into(),
+        }
+    }
+
     /// The uid; empty if the object has not been created yet.
     fn uid(&self) -> Uid {
         Uid::from(self.meta().uid.as_deref().unwrap_or_default())
@@ -284,6 +292,11 @@ pub trait ObjectExt: Resource {
         Some(Uid::from(owner.uid.as_str()))
     }
 
+    /// Whether `owner`, that very object, controls this one.
+    fn is_controlled_by<K: Resource>(&self, owner: &K) -> bool {
+        self.controller().is_some_and(|uid| uid == owner.uid())
+    }
+
     /// The uid of the `K` that controls this object, if one does.
     fn controller_of<K: Typed>(&self) -> Option<Uid> {
         let kind = Kind::of::<K>();
@@ -308,6 +321,10 @@ mod tests {
         assert_eq!(ObjectKey::from("a/b"), ObjectKey::namespaced("a", "b"));
         assert_eq!(ObjectKey::from("b"), ObjectKey::cluster("b"));
         assert_eq!(ObjectKey::from("a/b").to_string(), "a/b");
+        let mut pod = Pod::default();
+        assert_eq!(pod.key_beside("c"), "c".into());
+        pod.metadata.namespace = Some("a".to_owned());
+        assert_eq!(pod.key_beside("c"), "a/c".into());
     }
 
     #[test]
@@ -333,5 +350,9 @@ mod tests {
         assert_eq!(pod.controller_of::<ReplicaSet>(), Some(Uid::from("2")));
         assert_eq!(pod.controller_of::<Deployment>(), None);
         assert_eq!(pod.controller(), Some(Uid::from("2")));
+        let mut owner = ReplicaSet::default();
+        assert!(!pod.is_controlled_by(&owner));
+        owner.metadata.uid = Some("2".to_owned());
+        assert!(pod.is_controlled_by(&owner));
     }
 }

@@ -274,6 +274,7 @@ struct ObjectJob<K, R> {
 impl<K: Typed, R: Reconcile<K>> Job<ObjectKey> for ObjectJob<K, R> {
     async fn run(&self, key: ObjectKey, mut cx: Context) -> crate::Result<super::Action> {
         let Some(object) = cx.get::<K>(&key) else {
+            self.reconciler.gone(key, cx).await?;
             return Ok(super::Action::done());
         };
         cx.about = Some(Arc::new(object.object_ref(&())));
