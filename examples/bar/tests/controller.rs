@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use sendo::{ObjectExt, Patch, Running};
 use sendo_test::{Faults, Rights, TestCluster, View};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -203,7 +203,7 @@ async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
     let made = cluster.create(&bar("web", Some(10))).await;
     let scale = cluster.client().subresource(&made, "scale").unwrap();
     let change = Patch::Merge(json!({"spec": {"replicas": 11}}));
-    let refused = scale.patch::<serde_json::Value>(change).await.unwrap_err();
+    let refused = scale.patch::<Value>(change).await.unwrap_err();
     assert!(refused.to_string().contains("less than or equal to 10"));
 }
 
@@ -214,7 +214,7 @@ async fn a_bar_can_be_scaled_like_a_deployment(cluster: TestCluster) {
     until_available(&cluster, 1).await;
     let scale = cluster.client().subresource(&made, "scale").unwrap();
     let change = Patch::Merge(json!({"spec": {"replicas": 2}}));
-    let answer: serde_json::Value = scale.patch(change).await.unwrap();
+    let answer: Value = scale.patch(change).await.unwrap();
     assert_eq!(answer["status"]["selector"], "app=nginx,deployment=web");
     until_available(&cluster, 2).await;
 }
@@ -355,7 +355,7 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     let mut sizes: Vec<i64> = deployment
         .filter_map(|line| {
             let object = line.splitn(4, ' ').nth(3)?;
-            let object: serde_json::Value = serde_json::from_str(object).ok()?;
+            let object: Value = serde_json::from_str(object).ok()?;
             object["spec"]["replicas"].as_i64()
         })
         .collect();
@@ -403,4 +403,12 @@ async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
         })
         .await;
     running.stop().await.unwrap();
+}
+
+#[test]
+fn the_sample_says_nothing_that_is_lost() {
+    let sample: Value = serde_saphyr::from_str(include_str!("../samples/bar.yaml")).unwrap();
+    let decoded: Bar = serde_json::from_value(sample.clone()).unwrap();
+    let again = serde_json::to_value(decoded).unwrap();
+    assert_eq!(again["spec"], sample["spec"]);
 }

@@ -483,3 +483,11 @@ async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
         .await;
     running.stop().await.unwrap();
 }
+
+#[test]
+fn the_sample_says_nothing_that_is_lost() {
+    let sample: Value = serde_saphyr::from_str(include_str!("../samples/tenant.yaml")).unwrap();
+    let decoded: Tenant = serde_json::from_value(sample.clone()).unwrap();
+    let again = serde_json::to_value(decoded).unwrap();
+    assert_eq!(again["spec"], sample["spec"]);
+}

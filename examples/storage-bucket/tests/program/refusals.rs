@@ -1,6 +1,8 @@
 //! What the API server refuses, and what it says.
 
+use sendo::Patch;
 use sendo_test::TestCluster;
+use serde_json::json;
 use storage_bucket::api::{ManagementPolicy, SecretReference, StorageBucketSpec};
 
 use crate::Place;
@@ -59,4 +61,23 @@ async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
         let refusal = cluster.client().create(&bucket).await.unwrap_err();
         assert!(refusal.to_string().contains(why), "{refusal}");
     }
+}
+
+#[sendo_test::test]
+async fn a_bucket_that_was_created_for_a_resource_stays_its_bucket(cluster: TestCluster) {
+    let place = Place::at_work(&cluster).await;
+    let made = place.healthy(&place.managed(Default::default())).await;
+    for change in [
+        json!({"bucket": "another"}),
+        json!({"endpoint": "http://elsewhere"}),
+    ] {
+        let change = Patch::Merge(json!({ "spec": change }));
+        let refusal = cluster.client().patch(&made, change).await.unwrap_err();
+        let why = "spec.bucket: Invalid value: endpoint and bucket cannot be changed: the bucket was created for this resource, and would be left behind";
+        assert!(refusal.to_string().contains(why), "{refusal}");
+    }
+    // The rest can.
+    cluster
+        .patch(&made, json!({"spec": {"paused": true}}))
+        .await;
 }
