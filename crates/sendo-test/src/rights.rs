@@ -141,6 +141,18 @@ impl Rights {
         }
         writes
     }
+
+    /// How often a replica has renewed its lease, which is all that a program at
+    /// rest writes.
+    ///
+    /// # Panics
+    /// If it has asked for any other write, even for one that changed nothing.
+    pub fn renewals_of(&self, replica: &str) -> u64 {
+        let mut writes = self.writes_of(replica);
+        let renewals = writes.remove("update leases.coordination.k8s.io");
+        assert!(writes.is_empty(), "not only renewals: {writes:?}");
+        renewals.unwrap_or_default()
+    }
 }
 
 impl fmt::Debug for Rights {
