@@ -1,6 +1,7 @@
-//! Figures of the library, printed as tables.
+//! Figures of the library and of the embedded cluster, printed as tables.
 //!
 //! ```text
+//! cargo build --release -p sendo-cli -p sendo-bench
 //! cargo run --release -p sendo-bench
 //! cargo run --release -p sendo-bench -- queue
 //! ```
@@ -9,6 +10,7 @@ mod memory;
 mod pods;
 mod queue;
 mod reconcile;
+mod server;
 
 use clap::Parser;
 
@@ -18,6 +20,10 @@ struct Args {
     /// What to measure [default: everything]
     #[arg(value_enum)]
     what: Vec<What>,
+
+    /// A real API server to measure beside `sendo up`, by its kubeconfig
+    #[arg(long, value_name = "KUBECONFIG", env = "SENDO_REAL_KUBECONFIG")]
+    real: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -28,6 +34,8 @@ enum What {
     Memory,
     /// No-op reconciles a second, and from an event to its reconcile
     Reconcile,
+    /// `sendo up` as a process, over TLS
+    Server,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -47,6 +55,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(What::Reconcile) {
         runtime.block_on(reconcile::measure())?;
+    }
+    if wanted(What::Server) {
+        runtime.block_on(server::measure(args.real.as_deref()))?;
     }
     Ok(())
 }

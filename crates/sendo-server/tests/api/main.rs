@@ -2,9 +2,12 @@
 
 mod access;
 mod admission;
+mod bad_input;
 mod changes;
 mod custom;
 mod health;
+mod history;
+mod limits;
 mod nonsense;
 mod objects;
 mod ownership;
