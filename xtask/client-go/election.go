@@ -132,13 +132,17 @@ func rustLeads(ctx context.Context, s *stage) error {
 }
 
 func goFollows(ctx context.Context, s *stage) error {
+	began := time.Now()
 	if err := election.rust.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	if err := election.rust.Wait(); err != nil {
 		return fmt.Errorf("%w; the candidate said:\n%s", err, election.logs.String())
 	}
-	if err := s.goLeads(2 * time.Second); err != nil {
+	if took := time.Since(began); took > leaseDuration {
+		return fmt.Errorf("rust took %v to end; the candidate said:\n%s", took, election.logs.String())
+	}
+	if err := s.goLeads(leaseDuration - time.Second); err != nil {
 		return err
 	}
 	holder, transitions, err := s.holder(ctx)
@@ -188,7 +192,7 @@ func goTakesOver(ctx context.Context, s *stage) error {
 	}
 	election.rust.Wait()
 	began := time.Now()
-	if err := s.goLeads(leaseDuration + 3*time.Second); err != nil {
+	if err := s.goLeads(patience); err != nil {
 		return err
 	}
 	if took := time.Since(began); took < time.Second {
