@@ -50,7 +50,20 @@ impl Declared {
     /// The root of a resource has kind, version and the names in its metadata,
     /// whatever its schema says.
     pub fn of(schema: &Structural, is_resource: bool) -> Option<Declared> {
-        declare(schema, is_resource, "selfType")
+        declare(schema, is_resource, Declared::ROOT)
+    }
+
+    /// The name of the type that a resource has.
+    pub(super) const ROOT: &str = "selfType";
+
+    /// The name that the types of objects in it begin with.
+    pub(super) fn type_name(&self) -> Option<&str> {
+        match (&self.kind, &self.element) {
+            (Type::Object(object), _) => Some(&object.name),
+            (Type::List(_), Some(item)) => item.type_name()?.strip_suffix(".@idx"),
+            (Type::Map(_), Some(value)) => value.type_name()?.strip_suffix(".@elem"),
+            _ => None,
+        }
     }
 
     fn scalar(kind: Type, min_size: i64, max_elements: i64) -> Declared {

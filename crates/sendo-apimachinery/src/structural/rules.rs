@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Additional, Structural};
-use crate::cel::{Declared, Program, Type, Variables, escape, with_resource_fields};
+use crate::cel::{CompileError, Declared, Program, Type, Variables, escape, with_resource_fields};
 use crate::field::Path;
 
 pub use run::Verdict;
@@ -128,15 +128,14 @@ impl Rule {
             .with(SELF, declared.kind.clone())
             .with(OLD_SELF, old);
         let program = compile(&text("rule"), &variables, &Type::Bool).map_err(|why| match why {
-            Refusal::Issues(issues) => format!("compilation failed: {issues}"),
+            Refusal::Compile(error @ CompileError::Constant(_)) => format!("program {error}"),
+            Refusal::Compile(error) => error.to_string(),
             Refusal::WrongType => "cel expression must evaluate to a bool".to_owned(),
         });
         let message_expression = text("messageExpression");
         let message_program = (program.is_ok() && !message_expression.is_empty()).then(|| {
             compile(&message_expression, &variables, &Type::Text).map_err(|why| match why {
-                Refusal::Issues(issues) => {
-                    format!("messageExpression compilation failed: {issues}")
-                }
+                Refusal::Compile(error) => format!("messageExpression {error}"),
                 Refusal::WrongType => "messageExpression must evaluate to a string".to_owned(),
             })
         });
@@ -179,12 +178,12 @@ impl Rule {
 }
 
 enum Refusal {
-    Issues(crate::cel::Issues),
+    Compile(CompileError),
     WrongType,
 }
 
 fn compile(source: &str, variables: &Variables<'_>, wanted: &Type) -> Result<Program, Refusal> {
-    let program = Program::compile(source, variables).map_err(Refusal::Issues)?;
+    let program = Program::compile(source, variables).map_err(Refusal::Compile)?;
     if program.output() != wanted {
         return Err(Refusal::WrongType);
     }

@@ -5,6 +5,7 @@ use http::StatusCode;
 use sendo_apimachinery::decode::{self as reader, Decoded, FieldValidation, Format};
 use sendo_apimachinery::schema::show_as_go;
 use sendo_apimachinery::status::Reason;
+use sendo_apimachinery::structural::Part;
 use sendo_apimachinery::{Meta, MetaMut, Status};
 use serde_json::{Value, json};
 
@@ -119,6 +120,12 @@ fn applied(
         }
         _ => {
             let mut object = applied;
+            if let Some(custom) = &call.resource.custom {
+                // What is empty in metadata is absent, as in what is read from a body.
+                let types = &call.server.types;
+                let typed = custom.schema().type_metadata(&mut object, Part::Resource, types);
+                typed.map_err(|error| Status::unclassified(error.to_string()))?;
+            }
             call.resource.default_object(&mut object);
             object
         }

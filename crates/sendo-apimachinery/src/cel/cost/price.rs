@@ -107,9 +107,7 @@ impl<'p> Estimator<'p, '_> {
                 Type::List(item) => {
                     let mut each = unit;
                     if matches!(**item, Type::Text | Type::Bytes) {
-                        let way = extended(self.way(all[0]), ITEMS);
-                        let item = self.declared_size(&way).unwrap_or(Size::UNKNOWN);
-                        each = each + item.scale(PER_CHARACTER);
+                        each = each + self.item_size(all[0]).scale(PER_CHARACTER);
                     }
                     (sizes[0].times(each), None)
                 }
@@ -132,9 +130,7 @@ impl<'p> Estimator<'p, '_> {
                 (sizes[0].scale(2.0 * PER_CHARACTER), Some(size))
             }
             Price::Join => {
-                let way = extended(self.way(all[0]), ITEMS);
-                let item = self.declared_size(&way).unwrap_or(Size::UNKNOWN);
-                let mut size = sizes[0].multiplied(item);
+                let mut size = sizes[0].multiplied(self.item_size(all[0]));
                 if let Some(separator) = sizes.get(1) {
                     let between = Size {
                         min: sizes[0].min.saturating_sub(1),
@@ -191,6 +187,16 @@ impl<'p> Estimator<'p, '_> {
             }
         };
         (own + arguments, size)
+    }
+
+    /// The size that the schema declares for items of a list; unbounded if the list is not of the object.
+    fn item_size(&self, list: &Expr) -> Size {
+        let way = self.way(list);
+        if way.is_empty() {
+            return Size::UNKNOWN;
+        }
+        self.declared_size(&extended(way, ITEMS))
+            .unwrap_or(Size::UNKNOWN)
     }
 
     fn price_of_addition(
