@@ -2,6 +2,7 @@
 
 mod access;
 mod admission;
+mod aggregation;
 mod changes;
 mod custom;
 mod health;
