@@ -9,6 +9,7 @@ mod memory;
 mod pods;
 mod queue;
 mod reconcile;
+mod schemas;
 
 use clap::Parser;
 
@@ -28,6 +29,8 @@ enum What {
     Memory,
     /// No-op reconciles a second, and from an event to its reconcile
     Reconcile,
+    /// Applies a second, custom resources and their definitions
+    Schemas,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -47,6 +50,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(What::Reconcile) {
         runtime.block_on(reconcile::measure())?;
+    }
+    if wanted(What::Schemas) {
+        runtime.block_on(schemas::measure())?;
     }
     Ok(())
 }
