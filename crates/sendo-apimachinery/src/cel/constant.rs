@@ -59,9 +59,9 @@ fn is_constant(expr: &Expr) -> bool {
         Kind::List(items) => items
             .iter()
             .all(|item| !item.optional && is_constant(&item.value)),
-        Kind::Map(entries) => entries.iter().all(|entry| {
-            !entry.optional && is_constant(&entry.key) && is_constant(&entry.value)
-        }),
+        Kind::Map(entries) => entries
+            .iter()
+            .all(|entry| !entry.optional && is_constant(&entry.key) && is_constant(&entry.value)),
         _ => false,
     }
 }

@@ -157,7 +157,7 @@ fn declare_object(schema: &Structural, is_resource: bool, name: &str) -> Option<
     }
     let completed;
     let schema = if is_resource {
-        completed = with_resource_fields(schema);
+        completed = with_resource_fields(schema.clone());
         &completed
     } else {
         schema
@@ -189,7 +189,7 @@ fn declare_object(schema: &Structural, is_resource: bool, name: &str) -> Option<
 }
 
 /// A schema with the fields that every resource has.
-pub(crate) fn with_resource_fields(schema: &Structural) -> Structural {
+pub(crate) fn with_resource_fields(mut schema: Structural) -> Structural {
     let is = |schema: Option<&Structural>, name: &str| {
         schema.is_some_and(|schema| schema.type_name == name)
     };
@@ -201,7 +201,6 @@ pub(crate) fn with_resource_fields(schema: &Structural) -> Structural {
         && is(metadata, "object")
         && is(below("name"), "string")
         && is(below("generateName"), "string");
-    let mut schema = schema.clone();
     if complete {
         return schema;
     }

@@ -64,7 +64,7 @@ impl Rules {
         let declared = Declared::of(schema, true);
         Rules {
             root: Node::compile(schema, declared.as_ref()),
-            schema: visible(schema, true),
+            schema: visible(schema.clone(), true),
         }
     }
 
@@ -219,19 +219,21 @@ fn normalized(path: &str, schema: &Structural) -> Option<String> {
 }
 
 /// A schema in which every resource has the fields that rules may always see.
-fn visible(schema: &Structural, is_resource: bool) -> Structural {
-    let mut schema = match is_resource {
-        true => with_resource_fields(schema),
-        false => schema.clone(),
+fn visible(mut schema: Structural, is_resource: bool) -> Structural {
+    let replace = |inner: &mut Structural| {
+        let own = std::mem::take(inner);
+        let is_resource = own.embedded_resource;
+        *inner = visible(own, is_resource);
     };
+    if is_resource {
+        schema = with_resource_fields(schema);
+    }
     if let Some(items) = &mut schema.items {
-        **items = visible(items, items.embedded_resource);
+        replace(items);
     }
-    for property in schema.properties.values_mut() {
-        *property = visible(property, property.embedded_resource);
-    }
+    schema.properties.values_mut().for_each(replace);
     if let Some(Additional::Schema(values)) = &mut schema.additional_properties {
-        **values = visible(values, values.embedded_resource);
+        replace(values);
     }
     schema
 }

@@ -392,10 +392,12 @@ fn validate_rest(definition: &Value) -> Vec<Error> {
     let mut errors = Vec::new();
     let spec = &definition["spec"];
     let stored = Path::new("status").child("storedVersions");
-    for (i, version) in texts(&definition["status"]["storedVersions"])
-        .iter()
-        .enumerate()
-    {
+    let versions_stored = texts(&definition["status"]["storedVersions"]);
+    if versions_stored.is_empty() {
+        let why = "must have at least one stored version";
+        errors.push(Error::invalid(&stored, Value::Null, why));
+    }
+    for (i, version) in versions_stored.iter().enumerate() {
         if !versions(spec)
             .iter()
             .any(|own| own["name"] == version.as_str())

@@ -123,7 +123,9 @@ fn applied(
             if let Some(custom) = &call.resource.custom {
                 // What is empty in metadata is absent, as in what is read from a body.
                 let types = &call.server.types;
-                let typed = custom.schema().type_metadata(&mut object, Part::Resource, types);
+                let typed = custom
+                    .schema()
+                    .type_metadata(&mut object, Part::Resource, types);
                 typed.map_err(|error| Status::unclassified(error.to_string()))?;
             }
             call.resource.default_object(&mut object);

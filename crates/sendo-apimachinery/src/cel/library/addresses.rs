@@ -89,7 +89,12 @@ fn whole(why: &'static str) -> Unreadable<'static> {
 fn read_v4(text: &str) -> Result<(), Unreadable<'_>> {
     let (mut value, mut digits, mut dots) = (0u32, 0, 0);
     for (i, byte) in text.bytes().enumerate() {
-        let fault = |why| Err(Unreadable { why, at: &text[i..] });
+        let fault = |why| {
+            Err(Unreadable {
+                why,
+                at: &text[i..],
+            })
+        };
         match byte {
             b'0'..=b'9' => {
                 if digits == 1 && value == 0 {

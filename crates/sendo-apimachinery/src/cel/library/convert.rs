@@ -55,7 +55,13 @@ pub(in crate::cel) fn double<'a>(_: &mut Machine<'a>, args: &[Value<'a>]) -> Res
         Value::Double(number) => *number,
         Value::Int(number) => *number as f64,
         Value::Uint(number) => *number as f64,
-        Value::Text(text) => text.parse().map_err(|_| impossible(&args[0], "double"))?,
+        Value::Text(text) => {
+            let number = text.parse().ok().filter(|number: &f64| {
+                // Only a word means infinity: digits that lead there are too many.
+                number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())
+            });
+            number.ok_or_else(|| impossible(&args[0], "double"))?
+        }
         _ => return Err(Fault::no_such_overload()),
     }))
 }

@@ -197,9 +197,17 @@ fn a_template_fits_the_values_that_are_written_beside_it() {
 
 #[test]
 fn what_is_known_to_fail_is_refused_before_it_runs() {
-    for source in ["int('x') == 1", "uint(-1) == 1u", "bool('yes')", "'a'.find('(') == ''"] {
+    for source in [
+        "int('x') == 1",
+        "uint(-1) == 1u",
+        "bool('yes')",
+        "'a'.find('(') == ''",
+    ] {
         let refused = Program::compile(source, &Variables::default());
-        assert!(matches!(refused, Err(CompileError::Constant(_))), "{source}");
+        assert!(
+            matches!(refused, Err(CompileError::Constant(_))),
+            "{source}"
+        );
     }
 }
 
