@@ -272,3 +272,55 @@ async fn definitions_are_found_again_after_a_start_on_the_same_store() {
     };
     assert_eq!(again.get(&format!("{WIDGETS}/a")).await.code, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_outlives_a_change_of_its_definition() {
+    let f = defined().await;
+    let mut watch = f.watch(&format!("{WIDGETS}?watch=1")).await;
+    f.json(&format!("POST {WIDGETS}"), widget("a", json!({})))
+        .await;
+    assert_eq!(watch.names(1).await, ["ADDED a"]);
+    let shape = json!({"type": "string", "default": "round"});
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/shape";
+    let patch = json!([{"op": "add", "path": path, "value": shape}]);
+    let changed = f
+        .call(
+            &format!("PATCH {DEFINITIONS}/widgets.example.dev"),
+            &[("content-type", "application/json-patch+json")],
+            patch.to_string(),
+        )
+        .await;
+    assert_eq!(changed.code, 200, "{}", changed.body);
+    f.json(&format!("POST {WIDGETS}"), widget("b", json!({})))
+        .await;
+    let event = watch.next().await.expect("the watch goes on");
+    assert_eq!(
+        event["object"]["spec"],
+        json!({"replicas": 1, "shape": "round"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nonsense_costs_no_more_than_a_refusal() {
+    let f = Fixture::start().await;
+    let deep = (0..2_000).fold(
+        json!({"type": "string"}),
+        |inner, _| json!({"type": "object", "properties": {"a": inner}}),
+    );
+    let wide: serde_json::Map<String, Value> = (0..2_000)
+        .map(|i| (format!("f{i}"), json!({"type": "array"})))
+        .collect();
+    let cases = [
+        json!({"type": "string", "pattern": format!("{}b{}", "(a*)*".repeat(500), "{1000}".repeat(3))}),
+        json!({"type": "object", "properties": wide}),
+        json!({"type": "string", "x-kubernetes-validations": [{"rule": "(".repeat(90_000)}]}),
+        json!({"type": "string", "x-kubernetes-validations": [{"rule": vec!["self"; 20_000].join("+")}]}),
+        deep,
+    ];
+    for spec in cases {
+        let refused = f
+            .json(&format!("POST {DEFINITIONS}"), definition(spec))
+            .await;
+        assert!((400..=422).contains(&refused.code), "{}", refused.code);
+    }
+}
