@@ -1,6 +1,7 @@
-//! Figures of the library, printed as tables.
+//! Figures of the library and of the embedded cluster, printed as tables.
 //!
 //! ```text
+//! cargo build --release -p sendo-cli -p sendo-bench
 //! cargo run --release -p sendo-bench
 //! cargo run --release -p sendo-bench -- queue
 //! ```
@@ -10,6 +11,7 @@ mod pods;
 mod queue;
 mod reconcile;
 mod schemas;
+mod server;
 
 use clap::Parser;
 
@@ -19,6 +21,10 @@ struct Args {
     /// What to measure [default: everything]
     #[arg(value_enum)]
     what: Vec<What>,
+
+    /// A real API server to measure beside `sendo up`, by its kubeconfig
+    #[arg(long, value_name = "KUBECONFIG", env = "SENDO_REAL_KUBECONFIG")]
+    real: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,6 +37,8 @@ enum What {
     Reconcile,
     /// Applies a second, custom resources and their definitions
     Schemas,
+    /// `sendo up` as a process, over TLS
+    Server,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -53,6 +61,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(What::Schemas) {
         runtime.block_on(schemas::measure())?;
+    }
+    if wanted(What::Server) {
+        runtime.block_on(server::measure(args.real.as_deref()))?;
     }
     Ok(())
 }

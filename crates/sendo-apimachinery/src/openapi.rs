@@ -12,14 +12,17 @@ use sha2::{Digest as _, Sha512};
 use crate::resources::{Resource, Resources};
 use crate::schema::Types;
 
+mod binary;
 mod components;
 mod custom;
 mod names;
 mod operation;
 mod parameter;
 mod paths;
+mod sentences;
 mod version_two;
 
+pub use binary::version_two_binary;
 pub use custom::{CustomResource, custom_document};
 pub use version_two::version_two;
 
@@ -35,6 +38,7 @@ use paths::{Origin, Served};
 /// and the like of `io.k8s.apimachinery.pkg.apis.meta.v1`.
 pub type Describe<'a> = &'a dyn Fn(&str, Option<&str>) -> Option<String>;
 
+const VERSIONS: &str = "get available API versions";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// Makes the documents of built-in resources.
@@ -75,21 +79,31 @@ impl Publisher<'_> {
                     protobuf: false,
                     yaml: false,
                 };
-                Some(self.root(path, "getCodeVersion", "version", answer.over(media_types)))
+                Some(self.root(
+                    path,
+                    ("getCodeVersion", "version"),
+                    "get the version information for this server",
+                    answer.over(media_types),
+                ))
             }
             ["api"] => {
                 let answer = Answer::object(&format!("{META}.APIVersions"));
-                Some(self.root(path, "getCoreAPIVersions", "core", answer))
+                Some(self.root(path, ("getCoreAPIVersions", "core"), VERSIONS, answer))
             }
             ["apis"] => {
                 let answer = Answer::object(&format!("{META}.APIGroupList"));
-                Some(self.root(path, "getAPIVersions", "apis", answer))
+                Some(self.root(path, ("getAPIVersions", "apis"), VERSIONS, answer))
             }
             ["apis", group] if served(group) => {
                 let names = Names::of_group(group);
                 let answer = Answer::object(&format!("{META}.APIGroup"));
                 let id = format!("get{}APIGroup", names.id);
-                Some(self.root(path, &id, &names.tag, answer))
+                Some(self.root(
+                    path,
+                    (&id, &names.tag),
+                    "get information of a group",
+                    answer,
+                ))
             }
             ["api", version] => self.group_version("", version),
             ["apis", group, version] => self.group_version(group, version),
@@ -97,9 +111,10 @@ impl Publisher<'_> {
         }
     }
 
-    fn root(&self, path: &str, id: &str, tag: &str, answer: Answer) -> Value {
+    fn root(&self, path: &str, (id, tag): (&str, &str), said: &str, answer: Answer) -> Value {
         let mut item = PathItem::default();
-        item.add(Operation::new("get", id, tag).answering(200, answer));
+        let operation = Operation::new("get", id, tag).saying(said);
+        item.add(operation.answering(200, answer));
         let paths = Map::from_iter([(format!("/{path}/"), item.render(self.describe))]);
         self.finish(
             paths,
@@ -116,7 +131,8 @@ impl Publisher<'_> {
         let mut item = PathItem::default();
         let answer = Answer::object(&format!("{META}.APIResourceList"));
         let id = format!("get{}APIResources", names.id);
-        item.add(Operation::new("get", &id, &names.tag).answering(200, answer));
+        let operation = Operation::new("get", &id, &names.tag).saying("get available resources");
+        item.add(operation.answering(200, answer));
         let root = format!("{}/", base(first));
         paths.insert(root, item.render(self.describe));
 

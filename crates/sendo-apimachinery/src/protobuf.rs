@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::schema::{SchemaRef, Types, show_as_go};
 
+mod discovery;
 mod encode;
 mod envelope;
 mod message;
@@ -16,6 +17,9 @@ mod value;
 mod wire;
 
 pub use envelope::Envelope;
+pub(crate) use wire::Writer;
+#[cfg(test)]
+pub(crate) use wire::{Content, Reader};
 
 /// The media type of the encoding.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -106,12 +110,16 @@ pub fn decode_message(place: SchemaRef<'_>, bytes: &[u8]) -> Result<Value, Error
 /// custom ones, and tables.
 pub fn encode(types: &Types, object: &Value) -> Option<Vec<u8>> {
     let named = |member: &str| object.get(member).and_then(Value::as_str);
-    let (api_version, kind) = (named("apiVersion")?, named("kind")?);
-    let mut content = wire::Writer::default();
+    let (api_version, kind) = (named("apiVersion").unwrap_or_default(), named("kind")?);
+    let mut content = Writer::default();
     if api_version.starts_with("meta.k8s.io/") {
         encode_partial(types, kind, object, &mut content)?;
+    } else if api_version == discovery::API_VERSION {
+        discovery::list(types, object, &mut content)?;
     } else {
-        let place = types.kind(api_version, kind)?;
+        // The oldest discovery documents name no version; they are of the first.
+        let known_as = Some(api_version).filter(|version| !version.is_empty());
+        let place = types.kind(known_as.unwrap_or("v1"), kind)?;
         place
             .fields()
             .iter()
@@ -125,7 +133,7 @@ pub fn encode(types: &Types, object: &Value) -> Option<Vec<u8>> {
 /// its message, which carries the object as a body of its own.
 pub fn encode_event(types: &Types, event_type: &str, object: &Value) -> Option<Vec<u8>> {
     let body = encode(types, object)?;
-    let mut event = wire::Writer::default();
+    let mut event = Writer::default();
     event.bytes(1, event_type.as_bytes());
     event.message(2, |extension| extension.bytes(1, &body));
     let event = event.into_bytes();
@@ -134,10 +142,10 @@ pub fn encode_event(types: &Types, event_type: &str, object: &Value) -> Option<V
 }
 
 /// Objects of which only the metadata is shown, and lists of them.
-fn encode_partial(types: &Types, kind: &str, object: &Value, out: &mut wire::Writer) -> Option<()> {
+fn encode_partial(types: &Types, kind: &str, object: &Value, out: &mut Writer) -> Option<()> {
     let meta = |name: &str| types.named(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"));
     let (of_object, of_list) = (meta("ObjectMeta")?, meta("ListMeta")?);
-    let one = |out: &mut wire::Writer, object: &Value| {
+    let one = |out: &mut Writer, object: &Value| {
         out.message(1, |out| {
             encode::message(out, of_object, &object["metadata"])
         });

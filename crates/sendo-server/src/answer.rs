@@ -25,10 +25,12 @@ pub(crate) enum Answer {
     Stream(Body),
     /// Nothing but a code.
     Empty(StatusCode),
-    /// A JSON document that clients may keep as long as its tag stays.
+    /// A document that clients may keep as long as its tag stays.
     Tagged {
         /// Names this very content.
         tag: String,
+        /// What it is written in.
+        media_type: &'static str,
         /// The document.
         bytes: Bytes,
     },
@@ -99,7 +101,11 @@ pub(crate) fn respond(
             *response.status_mut() = code;
             response
         }
-        Ok(Answer::Tagged { tag, bytes }) => tagged(request, &tag, bytes),
+        Ok(Answer::Tagged {
+            tag,
+            media_type,
+            bytes,
+        }) => tagged(request, &tag, media_type, bytes),
         Ok(Answer::Redirect(to)) => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -119,7 +125,7 @@ pub(crate) fn respond(
 }
 
 /// A document with its tag, or only word that the client's copy is still good.
-fn tagged(request: &Request, tag: &str, bytes: Bytes) -> Response<Body> {
+fn tagged(request: &Request, tag: &str, media_type: &'static str, bytes: Bytes) -> Response<Body> {
     let tag = format!("\"{tag}\"");
     let known = request.header(http::header::IF_NONE_MATCH);
     let is_known = known == "*"
@@ -131,8 +137,12 @@ fn tagged(request: &Request, tag: &str, bytes: Bytes) -> Response<Body> {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        with(StatusCode::OK, JSON, bytes.into())
+        let media_type = HeaderValue::from_static(media_type);
+        with(StatusCode::OK, media_type, bytes.into())
     };
+    // The tag is one for all encodings.
+    let accept = HeaderValue::from_static("Accept");
+    response.headers_mut().insert(http::header::VARY, accept);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(http::header::ETAG, tag);
     }

@@ -5,14 +5,19 @@ use std::collections::BTreeMap;
 use sendo_apimachinery::resources::{Resource as Facts, Scope, Subresource};
 use serde_json::{Map, Value, json};
 
+use crate::negotiate::Encoding;
 use crate::resource::{Catalog, Group};
 
-/// The media type of aggregated discovery.
-pub(crate) const AGGREGATED: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// The same in YAML.
-pub(crate) const AGGREGATED_YAML: &str =
-    "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The media type of aggregated discovery in an encoding.
+pub(crate) fn aggregated_type(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Encoding::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Encoding::Protobuf => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+    }
+}
 
 /// `/api`: the versions of the core group.
 ///

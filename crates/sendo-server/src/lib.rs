@@ -45,6 +45,7 @@ mod discovery;
 mod event;
 mod follow;
 mod health;
+mod idle;
 mod in_flight;
 mod keys;
 pub mod kinds;

@@ -141,9 +141,7 @@ pub(crate) fn status(accept: Option<&str>) -> Form {
 }
 
 fn first_met(accept: &str, transformations: bool, protobuf: Protobuf) -> Option<Form> {
-    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(clause).collect();
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    clauses.iter().find_map(|clause| {
+    sorted_clauses(accept).iter().find_map(|clause| {
         WRITTEN.iter().find_map(|(subkind, encoding)| {
             let matches = match (clause.kind, clause.subkind) {
                 ("*", "*") | ("application", "*") => true,
@@ -215,6 +213,25 @@ fn clause(text: &str) -> Option<Clause<'_>> {
     Some(found)
 }
 
+/// What the most wanted clause that names one of these `application/…` types
+/// gets; the first of them if a clause takes any.
+pub(crate) fn first_of<T: Copy>(accept: &str, served: &[(&str, T)]) -> Option<T> {
+    sorted_clauses(accept).iter().find_map(|clause| {
+        let takes = |wanted: &str, own: &str| wanted == own || wanted == "*";
+        let mut met = served.iter().filter(|(subkind, _)| {
+            takes(clause.kind, "application") && takes(clause.subkind, subkind)
+        });
+        met.next().map(|(_, own)| *own)
+    })
+}
+
+/// The alternatives of a header, most wanted first.
+fn sorted_clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(clause).collect();
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    clauses
+}
+
 /// The form of a discovery document at the top.
 ///
 /// Aggregated discovery is preferred to the plain lists of the same media type,
@@ -231,6 +248,7 @@ pub(crate) fn discovery(accept: Option<&str>) -> Option<Discovery> {
             let encoding = match (clause.kind, clause.subkind) {
                 ("*", "*") | ("application", "*" | "json") => Encoding::Json,
                 ("application", "yaml") => Encoding::Yaml,
+                ("application", "vnd.kubernetes.protobuf") => Encoding::Protobuf,
                 _ => return None,
             };
             let parameter = |name| {

@@ -10,10 +10,13 @@ use sendo_apimachinery::resources::Resources;
 use serde_json::Value;
 
 use crate::answer::{self, Answer};
+use crate::negotiate;
 use crate::openapi_descriptions::Descriptions;
 use crate::request::Request;
 use crate::resource::Catalog;
 use crate::server::Server;
+
+const JSON: &str = "application/json";
 
 /// Documents that were asked for, each with the hash it was made under.
 #[derive(Debug, Default)]
@@ -71,19 +74,40 @@ pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {
     })
 }
 
-/// Answers `/openapi/v2`: all documents as one of version 2, in JSON.
+/// What a document of version 2 is written in.
+#[derive(Clone, Copy)]
+enum Written {
+    Json,
+    Protobuf,
+}
+
+/// The media types that version 2 is asked for by, and what each gets; in order
+/// of preference for those who take anything.
+const VERSION_TWO: [(&str, Written); 3] = [
+    ("json", Written::Json),
+    (
+        "com.github.proto-openapi.spec.v2@v1.0+protobuf",
+        Written::Protobuf,
+    ),
+    (
+        "com.github.proto-openapi.spec.v2.v1.0+protobuf",
+        Written::Protobuf,
+    ),
+];
+
+/// The media type of version 2 in protobuf; the older one, with an `@`, is none
+/// that HTTP knows.
+const VERSION_TWO_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// Answers `/openapi/v2`: all documents as one of version 2.
 ///
 /// `about` is what `/version` says.
 pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> Answer {
-    let accept = request.accept().unwrap_or_default();
-    let takes = |media: &str| ["*/*", "application/*", "application/json"].contains(&media);
-    let takes_json = accept.is_empty()
-        || accept
-            .split(',')
-            .any(|clause| takes(clause.split(';').next().unwrap_or_default().trim()));
-    if !takes_json {
+    let accept = request.accept().filter(|accept| !accept.is_empty());
+    let accept = accept.as_deref().unwrap_or("*/*");
+    let Some(written) = negotiate::first_of(accept, &VERSION_TWO) else {
         return Answer::Empty(StatusCode::NOT_ACCEPTABLE);
-    }
+    };
     let resources = Resources::builtin();
     let catalog = server.catalog();
     let publisher = Publisher {
@@ -99,7 +123,7 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
         .chain(custom_paths.iter().map(|(_, hash)| hash));
     let parts: Vec<&[u8]> = parts.map(|hash| hash.as_bytes()).collect();
     let tag = openapi::hash(&parts);
-    let made = server.documents.get_or_make("v2", &tag, || {
+    let json = server.documents.get_or_make("v2", &tag, || {
         let built_in = paths
             .iter()
             .filter_map(|path| built_in(server, &resources, path));
@@ -112,8 +136,22 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
         let version = about["gitVersion"].as_str().unwrap_or_default();
         Some(answer::to_bytes(&openapi::version_two(documents, version)))
     });
-    match made {
-        Some(bytes) => Answer::Tagged { tag, bytes },
+    let (media_type, bytes) = match written {
+        Written::Json => (JSON, json),
+        Written::Protobuf => {
+            let bytes = server.documents.get_or_make("v2 protobuf", &tag, || {
+                let document = serde_json::from_slice(&json?).ok()?;
+                Some(openapi::version_two_binary(&document).into())
+            });
+            (VERSION_TWO_PROTOBUF, bytes)
+        }
+    };
+    match bytes {
+        Some(bytes) => Answer::Tagged {
+            tag,
+            media_type,
+            bytes,
+        },
         None => Answer::Empty(StatusCode::NOT_FOUND),
     }
 }
@@ -134,7 +172,11 @@ fn document(
         return Answer::Redirect(format!("/openapi/v3/{path}?hash={hash}"));
     }
     match server.documents.get_or_make(path, &hash, make) {
-        Some(bytes) => Answer::Tagged { tag: hash, bytes },
+        Some(bytes) => Answer::Tagged {
+            tag: hash,
+            media_type: JSON,
+            bytes,
+        },
         None => Answer::Empty(StatusCode::NOT_FOUND),
     }
 }

@@ -1,7 +1,8 @@
 //! Paths that name no resource: discovery, version, health.
 
 use http::{Method, StatusCode};
-use sendo_apimachinery::Status;
+use sendo_apimachinery::schema::Types;
+use sendo_apimachinery::{Status, protobuf};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
@@ -40,9 +41,9 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Ans
         }
         ["api"] => {
             get_only(request)?;
-            top(request, &catalog, Half::Core)
+            top(&server.types, request, &catalog, Half::Core)
         }
-        ["apis"] => top(request, &catalog, Half::Named),
+        ["apis"] => top(&server.types, request, &catalog, Half::Named),
         ["api", version] => of_version(request, &catalog, "", version),
         ["apis", group] => match discovery::group(&catalog, group) {
             Some(document) => legacy(request, &document),
@@ -76,22 +77,24 @@ fn json_only(request: &Request) -> Result<(), Status> {
 }
 
 /// `/api` and `/apis`, aggregated for those who ask.
-fn top(request: &mut Request, catalog: &Catalog, half: Half) -> Result<Answer, Status> {
+fn top(
+    types: &Types,
+    request: &mut Request,
+    catalog: &Catalog,
+    half: Half,
+) -> Result<Answer, Status> {
     match negotiate::discovery(request.accept().as_deref()) {
         Some(Discovery::Aggregated(encoding)) => {
             let document = discovery::aggregated(catalog, half);
-            Ok(match encoding {
-                Encoding::Json | Encoding::Protobuf => Answer::Typed(
-                    StatusCode::OK,
-                    discovery::AGGREGATED,
-                    answer::to_bytes(&document),
-                ),
-                Encoding::Yaml => Answer::Typed(
-                    StatusCode::OK,
-                    discovery::AGGREGATED_YAML,
-                    yaml::write(&document).into(),
-                ),
-            })
+            let bytes = match encoding {
+                Encoding::Json => answer::to_bytes(&document),
+                Encoding::Yaml => yaml::write(&document).into(),
+                Encoding::Protobuf => protobuf::encode(types, &document)
+                    .expect("discovery has messages")
+                    .into(),
+            };
+            let media_type = discovery::aggregated_type(encoding);
+            Ok(Answer::Typed(StatusCode::OK, media_type, bytes))
         }
         Some(Discovery::Legacy(encoding)) => {
             request.form = Form {
@@ -131,7 +134,7 @@ fn of_version(
 }
 
 fn legacy(request: &mut Request, document: &Value) -> Result<Answer, Status> {
-    match negotiate::resource(request.accept().as_deref(), Protobuf::Nothing) {
+    match negotiate::resource(request.accept().as_deref(), Protobuf::Objects) {
         Ok(form) if form.view == View::Whole => {
             request.form = form;
             Ok(Answer::document(document))
@@ -155,8 +158,23 @@ fn version() -> Value {
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "platform": platform(),
     })
+}
+
+/// The machine, in the words in which Go and container images name it.
+fn platform() -> String {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    };
+    let system = match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    format!("{system}/{architecture}")
 }
 
 /// `/`: where to look further.

@@ -1,29 +1,35 @@
 //! TLS and HTTP around the server: a thin shell.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use sendo_world::Tasks;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+use tower::Service as _;
 
 use crate::certs::{self, Authority, CertificateError, Identity};
+use crate::idle::Idle;
 use crate::server::{ApiServer, StartError};
 use crate::tokens;
 use crate::user::{self, User};
 
-/// How long a client may take to shake hands, and to send a request's head.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take to shake hands, to send a request's head, and to
+/// show that it is still there.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a connection that is silent is asked whether somebody is still there.
 const PING_PERIOD: Duration = Duration::from_secs(30);
+/// How long a connection is kept on which nothing is asked.
+const IDLE: Duration = Duration::from_secs(90);
 
 /// The server's socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -195,7 +201,12 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let user = certificates.and_then(|chain| certs::user_of(chain.first()?));
-    let service = TowerToHyperService::new(server.on_connection(user));
+    let (caller, idle) = (server.on_connection(user), Idle::new());
+    let service = service_fn(|request| {
+        let busy = idle.begin();
+        let answer = caller.clone().call(request);
+        async move { Ok::<_, Infallible>(answer.await?.map(|body| busy.until_sent(body))) }
+    });
     let mut builder = auto::Builder::new(OwnedBy(tasks.clone()));
     builder
         .http1()
@@ -212,13 +223,21 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
-        () = tasks.stopping().cancelled() => {
+        () = either(tasks.stopping().cancelled(), idle.wait(server.world().clock(), IDLE)) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
+    }
+}
+
+async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = one => {}
+        () = other => {}
     }
 }
 

@@ -1,17 +1,24 @@
 //! The server over TLS, with certificates of its own authority.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use kube::api::{Api, DynamicObject, PostParams};
+use futures::TryStreamExt as _;
+use kube::api::{Api, DynamicObject, PostParams, WatchEvent};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use sendo_server::{ApiServer, Authority, Options};
-use sendo_store::Memory;
+use sendo_store::{Memory, Retention};
 use sendo_world::World;
 use serde_json::json;
 
 async fn serving() -> (ApiServer, World, Kubeconfig) {
     let world = World::real();
     let store = Arc::new(Memory::new(world.clock().clone(), Default::default()));
+    let (server, config) = serve(&world, store).await;
+    (server, world, config)
+}
+
+async fn serve(world: &World, store: Arc<Memory>) -> (ApiServer, Kubeconfig) {
     let server = ApiServer::start(Options::new(store, world.clone()))
         .await
         .unwrap();
@@ -21,7 +28,7 @@ async fn serving() -> (ApiServer, World, Kubeconfig) {
         .await
         .unwrap();
     let config = Kubeconfig::from_yaml(&serving.kubeconfig()).unwrap();
-    (server, world, config)
+    (server, config)
 }
 
 async fn client(config: Kubeconfig) -> kube::Client {
@@ -44,6 +51,50 @@ async fn the_kubeconfig_makes_an_administrator() {
     assert_eq!(maps.get("a").await.unwrap().data["data"]["k"], "v");
     server.shutdown().await;
     assert_eq!(world.tasks().running(), [""; 0]);
+}
+
+/// As many bytes as no socket holds, in objects that are forgotten soon.
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off_and_holds_nobody_up() {
+    let world = World::real();
+    let retention = Retention {
+        keep_bytes: 1 << 20,
+        ..Default::default()
+    };
+    let store = Arc::new(Memory::new(world.clock().clone(), retention));
+    let (server, config) = serve(&world, store).await;
+    let kind = kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap");
+    let resource = kube::core::ApiResource::from_gvk(&kind);
+    let open = |client| Api::<DynamicObject>::default_namespaced_with(client, &resource);
+    let over_there = open(client(config).await);
+    let here = open(kube::Client::new(server.client_service(), "default"));
+    let big = |number: usize| json!({"data": {"k": number.to_string().repeat(100_000)}});
+    let object = DynamicObject::new("big", &resource).data(big(0));
+    let created = here.create(&PostParams::default(), &object).await.unwrap();
+
+    let version = created.metadata.resource_version.unwrap();
+    let watch = over_there.watch(&Default::default(), &version).await;
+    let mut watch = std::pin::pin!(watch.unwrap());
+    for number in 1..150 {
+        let object = DynamicObject::new("big", &resource).data(big(number));
+        let params = PostParams::default();
+        let written = here.replace("big", &params, &object);
+        let in_time = world
+            .clock()
+            .timeout(Duration::from_secs(20), written)
+            .await;
+        in_time.expect("nobody waits for a watcher").unwrap();
+    }
+    let mut seen = 0;
+    let end = loop {
+        match watch.try_next().await.unwrap() {
+            Some(WatchEvent::Modified(_)) => seen += 1,
+            other => break other,
+        }
+    };
+    assert!(seen < 149, "what a socket does not hold is not kept for it");
+    assert!(matches!(end, Some(WatchEvent::Error(status)) if status.code == 410));
+    server.shutdown().await;
 }
 
 #[tokio::test]

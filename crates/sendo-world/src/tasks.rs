@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -92,15 +93,25 @@ impl Tasks {
         F::Output: Send + 'static,
     {
         let (done, output) = oneshot::channel();
+        // Boxed, so that the runtime's part of a task is compiled once for all.
+        self.start(
+            name,
+            Box::pin(async move {
+                // Nobody waiting for the output is fine.
+                let _ = done.send(future.await);
+            }),
+        );
+        Task { output }
+    }
+
+    fn start(&self, name: &str, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         // Every owner up the line lists this task and waits for it.
         let full = format!("{}/{name}", self.inner.name);
         let entries: Vec<Entry> = self.lineage().map(|owner| owner.enter(&full)).collect();
         tokio::spawn(async move {
             let _entries = entries;
-            // Nobody waiting for the output is fine.
-            let _ = done.send(future.await);
+            work.await;
         });
-        Task { output }
     }
 
     /// Asks every task to end and waits until all have.

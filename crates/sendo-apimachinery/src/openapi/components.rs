@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::operation::reference;
-use super::{Describe, META};
+use super::{Describe, META, sentences};
 use crate::schema::{
     Empty, Field, ListType, MapType, PatchRule, Raw, Schema, SchemaRef, Shape, Types,
 };
@@ -65,7 +65,7 @@ impl<'a> Components<'a> {
             Some(schema) => schema,
             None => self.publish_type(name, self.types.named(name)?),
         };
-        if let Some(text) = (self.describe)(name, None) {
+        if let Some(text) = self.description(name, None) {
             schema.insert("description".to_owned(), json!(text));
         }
         Some(Value::Object(schema))
@@ -108,7 +108,7 @@ impl<'a> Components<'a> {
     fn publish_field(&self, type_name: &str, field: &Field) -> Value {
         let mut published = Map::new();
         let schema = &field.schema;
-        if let Some(text) = (self.describe)(type_name, Some(&field.name)) {
+        if let Some(text) = self.description(type_name, Some(&field.name)) {
             published.insert("description".to_owned(), json!(text));
         }
         if let Some(default) = schema.default.clone().or_else(|| shown_default(field)) {
@@ -116,6 +116,18 @@ impl<'a> Components<'a> {
         }
         self.publish_shape(schema, &mut published);
         Value::Object(published)
+    }
+
+    /// Lists describe themselves; their `kind` and `apiVersion` are what every
+    /// object's are.
+    fn description(&self, type_name: &str, field: Option<&str>) -> Option<String> {
+        (self.describe)(type_name, field).or_else(|| {
+            let (_, name) = type_name.rsplit_once('.')?;
+            let kind = name.strip_suffix("List").filter(|kind| !kind.is_empty())?;
+            self.types.named(type_name.strip_suffix("List")?)?;
+            sentences::list(kind, field)
+                .or_else(|| (self.describe)("io.k8s.api.core.v1.ConfigMap", field))
+        })
     }
 
     /// An item or a value: it has the zero value for default, as Go has it.

@@ -12,6 +12,7 @@ pub(super) struct Operation {
     method: &'static str,
     id: String,
     tag: String,
+    said: Option<String>,
     parameters: BTreeSet<Parameter>,
     body: Option<Value>,
     responses: BTreeMap<u16, Answer>,
@@ -127,6 +128,7 @@ impl Operation {
             method,
             id: id.to_owned(),
             tag: tag.to_owned(),
+            said: None,
             parameters: BTreeSet::new(),
             body: None,
             responses: BTreeMap::new(),
@@ -136,6 +138,12 @@ impl Operation {
 
     pub(super) fn about(mut self, action: &'static str, kind: Value) -> Self {
         self.action = Some((action, kind));
+        self
+    }
+
+    /// What it does.
+    pub(super) fn saying(mut self, text: impl Into<String>) -> Self {
+        self.said = Some(text.into());
         self
     }
 
@@ -172,6 +180,9 @@ impl Operation {
         let mut operation = Map::new();
         operation.insert("operationId".to_owned(), json!(self.id));
         operation.insert("tags".to_owned(), json!([self.tag]));
+        if let Some(text) = &self.said {
+            operation.insert("description".to_owned(), json!(text));
+        }
         let own: Vec<_> = self.parameters.difference(shared).collect();
         if !own.is_empty() {
             let own: Vec<_> = own

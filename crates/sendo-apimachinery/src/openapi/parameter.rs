@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Describe, META};
+use super::{Describe, META, sentences};
 
 /// A parameter, told apart by name and place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,6 +12,8 @@ pub(super) struct Parameter {
     kind: String,
     /// The type whose field describes it; none if none does.
     options: Option<&'static str>,
+    /// What it is, where no type says so.
+    said: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,13 +64,12 @@ pub(super) const WATCH: [(&str, &str); 2] =
     [("allowWatchBookmarks", "boolean"), ("watch", "boolean")];
 
 impl Parameter {
-    /// A part of the path, as `name`.
-    pub(super) fn path(name: &str) -> Self {
+    /// A part of the path, as `name`, and what it is.
+    pub(super) fn path(name: &str, said: impl Into<String>) -> Self {
         Self {
-            name: name.to_owned(),
             place: Place::Path,
-            kind: "string".to_owned(),
-            options: None,
+            said: Some(said.into()),
+            ..Self::own(name, "string")
         }
     }
 
@@ -87,6 +88,7 @@ impl Parameter {
             place: Place::Query,
             kind: kind.to_owned(),
             options: None,
+            said: None,
         }
     }
 
@@ -106,10 +108,15 @@ impl Parameter {
                 parameter.insert("in".to_owned(), json!("query"));
             }
         }
-        let described = self
-            .options
-            .and_then(|options| describe(&format!("{META}.{options}"), Some(&self.name)));
-        if let Some(text) = described {
+        // The options of a delete are a type of their own; what they share with
+        // others, those others say in the same words.
+        let described = self.options.and_then(|options| {
+            [options, "DeleteOptions"]
+                .iter()
+                .find_map(|own| describe(&format!("{META}.{own}"), Some(&self.name)))
+                .or_else(|| sentences::parameter(&self.name, options))
+        });
+        if let Some(text) = described.as_ref().or(self.said.as_ref()) {
             parameter.insert("description".to_owned(), json!(text));
         }
         Value::Object(parameter)

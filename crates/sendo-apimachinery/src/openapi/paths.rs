@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::names::{Names, capitalized};
 use super::operation::{Answer, MediaTypes, Operation, PathItem};
 use super::parameter::{CREATE, DELETE, PATCH, Parameter, SELECT, WATCH};
-use super::{META, base};
+use super::{META, base, sentences};
 use crate::resources::{Resource, Scope, Subresource};
 use crate::schema::Types;
 
@@ -89,7 +89,7 @@ impl Served<'_> {
         if self.resource.has_verb("create") {
             let operation = self.operation("post", names, "create", "", "");
             let operation = operation.taking(self.namespace());
-            item.add(self.creating(operation, kind.clone(), &self.object));
+            item.add(self.creating(operation, kind.clone(), &self.object, None));
         }
         if self.resource.has_verb("deletecollection") {
             let operation = self.operation("delete", names, "delete", "Collection", "");
@@ -98,6 +98,7 @@ impl Served<'_> {
                 .asking("ListOptions", &SELECT)
                 .asking("DeleteOptions", &DELETE)
                 .about("deletecollection", kind)
+                .saying(self.sentence("deletecollection", None))
                 .accepting(&self.body_types(), &format!("{META}.DeleteOptions"))
                 .answering(200, self.answer(&format!("{META}.Status")));
             item.add(operation);
@@ -120,18 +121,21 @@ impl Served<'_> {
         let kind = self.own_kind();
         if self.resource.has_verb("get") {
             let operation = self.operation("get", names, "read", "", "");
-            let operation = operation.taking(self.name()).about("get", kind.clone());
+            let operation = operation
+                .taking(self.name(&self.resource.kind))
+                .about("get", kind.clone())
+                .saying(self.sentence("get", None));
             item.add(operation.answering(200, self.answer(&self.object)));
         }
         if self.resource.has_verb("update") {
             let operation = self.operation("put", names, "replace", "", "");
-            let operation = operation.taking(self.name());
-            item.add(self.replacing(operation, kind.clone(), &self.object));
+            let operation = operation.taking(self.name(&self.resource.kind));
+            item.add(self.replacing(operation, kind.clone(), &self.object, None));
         }
         if self.resource.has_verb("patch") {
             let operation = self.operation("patch", names, "patch", "", "");
-            let operation = operation.taking(self.name());
-            item.add(self.patching(operation, kind.clone(), &self.object));
+            let operation = operation.taking(self.name(&self.resource.kind));
+            item.add(self.patching(operation, kind.clone(), &self.object, None));
         }
         if self.resource.has_verb("delete") {
             let status = format!("{META}.Status");
@@ -142,9 +146,10 @@ impl Served<'_> {
             };
             let operation = self.operation("delete", names, "delete", "", "");
             let operation = operation
-                .taking(self.name())
+                .taking(self.name(&self.resource.kind))
                 .asking("DeleteOptions", &DELETE)
                 .about("delete", kind)
+                .saying(self.sentence("delete", None))
                 .accepting(&self.body_types(), &format!("{META}.DeleteOptions"))
                 .answering(200, self.answer(answer))
                 .answering(202, self.answer(answer));
@@ -160,7 +165,8 @@ impl Served<'_> {
         let suffix = capitalized(&subresource.name);
         let own = subresource.query.iter();
         let own = own.map(|own| Parameter::own(&own.name, &own.kind));
-        let own: Vec<_> = own.chain(self.name()).collect();
+        let own: Vec<_> = own.chain(self.name(&subresource.kind)).collect();
+        let of = Some(subresource.name.as_str());
         let operation = |method, verb| {
             self.operation(method, names, verb, "", &suffix)
                 .taking(own.iter().cloned())
@@ -173,11 +179,13 @@ impl Served<'_> {
                         false => self.answer(&schema),
                     };
                     let operation = operation("get", "read").about("get", kind.clone());
-                    operation.answering(200, answer)
+                    operation
+                        .saying(self.sentence("get", of))
+                        .answering(200, answer)
                 }
-                "create" => self.creating(operation("post", "create"), kind.clone(), &schema),
-                "update" => self.replacing(operation("put", "replace"), kind.clone(), &schema),
-                "patch" => self.patching(operation("patch", "patch"), kind.clone(), &schema),
+                "create" => self.creating(operation("post", "create"), kind.clone(), &schema, of),
+                "update" => self.replacing(operation("put", "replace"), kind.clone(), &schema, of),
+                "patch" => self.patching(operation("patch", "patch"), kind.clone(), &schema, of),
                 _ => continue,
             });
         }
@@ -208,11 +216,19 @@ impl Served<'_> {
             );
             let query = subresource.query.iter();
             let query = query.map(|own| Parameter::own(&own.name, &own.kind));
-            let name = self.name().into_iter().filter(|own| own.name != "pretty");
-            let path = (!with.is_empty()).then(|| Parameter::path("path"));
+            let name = self.name(&subresource.kind).into_iter();
+            let name = name.filter(|own| own.name != "pretty");
+            let path = (!with.is_empty()).then(|| Parameter::path("path", "path to the resource"));
+            let said = format!(
+                "connect {} requests to {} of {}",
+                method.to_uppercase(),
+                subresource.name,
+                self.resource.kind,
+            );
             let operation = Operation::new(method, &id, &names.tag)
                 .taking(query.chain(name).chain(path))
                 .about("connect", kind.clone())
+                .saying(said)
                 .answering(200, Answer::Connection);
             item.add(operation);
         }
@@ -221,7 +237,7 @@ impl Served<'_> {
 
     fn watch_one(&self, names: &Names) -> PathItem {
         let operation = self.operation("get", names, "watch", "", "");
-        self.watching(operation.taking(self.name()), "watch")
+        self.watching(operation.taking(self.name(&self.resource.kind)), "watch")
     }
 
     fn watch_list(&self, names: &Names) -> PathItem {
@@ -245,33 +261,58 @@ impl Served<'_> {
     }
 
     fn listing(&self, operation: Operation, action: &'static str, schema: &str) -> Operation {
+        let does = match action {
+            "list" if self.resource.has_verb("watch") => "list or watch",
+            other => other,
+        };
         operation
             .asking("ListOptions", &SELECT)
             .asking("ListOptions", &WATCH)
             .about(action, self.own_kind())
+            .saying(self.sentence(does, None))
             .answering(200, self.answer(schema).or_stream())
     }
 
-    fn creating(&self, operation: Operation, kind: Value, schema: &str) -> Operation {
+    fn creating(
+        &self,
+        operation: Operation,
+        kind: Value,
+        schema: &str,
+        of: Option<&str>,
+    ) -> Operation {
         operation
             .asking("CreateOptions", &CREATE)
             .about("post", kind)
+            .saying(self.sentence("post", of))
             .requiring(&self.body_types(), schema)
             .answering(200, self.answer(schema))
             .answering(201, self.answer(schema))
             .answering(202, self.answer(schema))
     }
 
-    fn replacing(&self, operation: Operation, kind: Value, schema: &str) -> Operation {
+    fn replacing(
+        &self,
+        operation: Operation,
+        kind: Value,
+        schema: &str,
+        of: Option<&str>,
+    ) -> Operation {
         operation
             .asking("UpdateOptions", &CREATE)
             .about("put", kind)
+            .saying(self.sentence("put", of))
             .requiring(&self.body_types(), schema)
             .answering(200, self.answer(schema))
             .answering(201, self.answer(schema))
     }
 
-    fn patching(&self, operation: Operation, kind: Value, schema: &str) -> Operation {
+    fn patching(
+        &self,
+        operation: Operation,
+        kind: Value,
+        schema: &str,
+        of: Option<&str>,
+    ) -> Operation {
         let mut media_types = vec![
             "application/apply-patch+yaml",
             "application/json-patch+json",
@@ -283,6 +324,7 @@ impl Served<'_> {
         operation
             .asking("PatchOptions", &PATCH)
             .about("patch", kind)
+            .saying(self.sentence("patch", of))
             .requiring(&media_types, &format!("{META}.Patch"))
             .answering(200, self.answer(schema))
             .answering(201, self.answer(schema))
@@ -302,6 +344,10 @@ impl Served<'_> {
             self.resource.kind
         );
         Operation::new(method, &id, &names.tag)
+    }
+
+    fn sentence(&self, action: &str, of: Option<&str>) -> String {
+        sentences::action(action, &self.resource.kind, of)
     }
 
     fn answer(&self, schema: &str) -> Answer {
@@ -359,13 +405,17 @@ impl Served<'_> {
     }
 
     fn namespace(&self) -> Vec<Parameter> {
-        let namespace = self.is_namespaced().then(|| Parameter::path("namespace"));
+        let said = "object name and auth scope, such as for teams and projects";
+        let namespace = self
+            .is_namespaced()
+            .then(|| Parameter::path("namespace", said));
         namespace.into_iter().chain([pretty()]).collect()
     }
 
-    fn name(&self) -> Vec<Parameter> {
+    /// The name of an object, of this kind or the kind of a subresource.
+    fn name(&self, kind: &str) -> Vec<Parameter> {
         let mut parameters = self.namespace();
-        parameters.push(Parameter::path("name"));
+        parameters.push(Parameter::path("name", format!("name of the {kind}")));
         parameters
     }
 }

@@ -224,6 +224,51 @@ fn unknown_fields_are_ignored_and_wrong_ones_refused() {
 }
 
 #[test]
+fn discovery_is_written_though_no_resource_is_of_its_kind() {
+    let resource = json!({
+        "resource": "pods", "scope": "Namespaced", "singularResource": "pod",
+        "responseKind": {"group": "", "version": "", "kind": "Pod"},
+        "verbs": ["get"], "shortNames": ["po"],
+        "subresources": [{"subresource": "log", "verbs": ["get"],
+            "responseKind": {"group": "", "version": "", "kind": "Pod"}}],
+    });
+    let list = json!({
+        "apiVersion": "apidiscovery.k8s.io/v2", "kind": "APIGroupDiscoveryList", "metadata": {},
+        "items": [{"metadata": {"name": "g"}, "versions": [
+            {"version": "v1", "resources": [resource], "freshness": "Current"},
+        ]}],
+    });
+    let written = encode(&Types::builtin(), &list).unwrap();
+    let kind = |number| message(number, &[bytes(1, ""), bytes(2, ""), bytes(3, "Pod")]);
+    let log = message(8, &[bytes(1, "log"), kind(2), bytes(4, "get")]);
+    let resource = [
+        bytes(1, "pods"),
+        kind(2),
+        bytes(3, "Namespaced"),
+        bytes(4, "pod"),
+        bytes(5, "get"),
+        bytes(6, "po"),
+        log,
+    ];
+    let version = [bytes(1, "v1"), message(2, &resource), bytes(3, "Current")];
+    let envelope = Envelope::parse(&written).unwrap();
+    assert_eq!(envelope.kind, "APIGroupDiscoveryList");
+    let version = message(2, &version);
+    let found = envelope
+        .raw
+        .windows(version.len())
+        .any(|own| own == version);
+    assert!(found, "{:?}", envelope.raw);
+}
+
+#[test]
+fn a_document_without_a_version_is_of_the_first() {
+    let versions = json!({"kind": "APIVersions", "versions": ["v1"]});
+    let written = encode(&Types::builtin(), &versions).unwrap();
+    assert_eq!(written, body("", "APIVersions", &[bytes(1, "v1")]));
+}
+
+#[test]
 fn nesting_is_bounded() {
     let types = Types::builtin();
     let place = types

@@ -3,13 +3,13 @@
 use super::Error;
 
 /// Reads fields off a message's bytes.
-pub(super) struct Reader<'b> {
+pub(crate) struct Reader<'b> {
     rest: &'b [u8],
 }
 
 /// A field's content as its wire type delimits it; no type has 32 fixed bits.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Content<'b> {
+pub(crate) enum Content<'b> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'b [u8]),
@@ -17,7 +17,7 @@ pub(super) enum Content<'b> {
 }
 
 impl<'b> Content<'b> {
-    pub(super) fn wire_type(self) -> u8 {
+    pub(crate) fn wire_type(self) -> u8 {
         match self {
             Self::Varint(_) => 0,
             Self::Fixed64(_) => 1,
@@ -31,17 +31,17 @@ impl<'b> Content<'b> {
 const GROUP_DEPTH: usize = 100;
 
 impl<'b> Reader<'b> {
-    pub(super) fn new(bytes: &'b [u8]) -> Self {
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// The next field's number and content; groups, which nothing uses, are
     /// skipped.
-    pub(super) fn field(&mut self) -> Result<Option<(u32, Content<'b>)>, Error> {
+    pub(crate) fn field(&mut self) -> Result<Option<(u32, Content<'b>)>, Error> {
         while !self.is_empty() {
             let (number, wire_type) = self.tag()?;
             match wire_type {
@@ -53,7 +53,7 @@ impl<'b> Reader<'b> {
         Ok(None)
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, Error> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.rest.split_first().ok_or(Error::Truncated)?;
@@ -66,7 +66,7 @@ impl<'b> Reader<'b> {
         Err(Error::Overflow)
     }
 
-    pub(super) fn fixed64(&mut self) -> Result<u64, Error> {
+    pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(Error::Truncated)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*bytes))
@@ -116,33 +116,33 @@ impl<'b> Reader<'b> {
 
 /// Writes fields of a message.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     out: Vec<u8>,
 }
 
 impl Writer {
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.out
     }
 
-    pub(super) fn varint(&mut self, number: u32, value: u64) {
+    pub(crate) fn varint(&mut self, number: u32, value: u64) {
         self.raw_varint(u64::from(number) << 3);
         self.raw_varint(value);
     }
 
-    pub(super) fn fixed64(&mut self, number: u32, bits: u64) {
+    pub(crate) fn fixed64(&mut self, number: u32, bits: u64) {
         self.raw_varint(u64::from(number) << 3 | 1);
         self.out.extend_from_slice(&bits.to_le_bytes());
     }
 
-    pub(super) fn bytes(&mut self, number: u32, content: &[u8]) {
+    pub(crate) fn bytes(&mut self, number: u32, content: &[u8]) {
         self.raw_varint(u64::from(number) << 3 | 2);
         self.raw_varint(content.len() as u64);
         self.out.extend_from_slice(content);
     }
 
     /// A message in the message: what `write` writes, with its length before it.
-    pub(super) fn message(&mut self, number: u32, write: impl FnOnce(&mut Writer)) {
+    pub(crate) fn message(&mut self, number: u32, write: impl FnOnce(&mut Writer)) {
         let mut inner = Writer::default();
         write(&mut inner);
         self.bytes(number, &inner.out);

@@ -9,6 +9,8 @@ use crate::keys::Keys;
 
 /// Namespaces that are always there.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+/// Priority classes that the cluster's own pods have.
+const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 /// Refuses a creation where nothing may be created: in a namespace that is
 /// absent or on its way out, of a kind that is.
@@ -54,12 +56,16 @@ pub(super) async fn check(call: &Call<'_>, name: &str) -> Result<(), Status> {
 /// Refuses the deletion of what must stay.
 pub(crate) fn admit_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
     let resource = call.resource.group_resource();
-    if resource == GroupResource::new("", "namespaces") && IMMORTAL.contains(&name) {
-        return Err(Status::forbidden(
-            &resource,
-            name,
-            "this namespace may not be deleted",
-        ));
+    let (kept, why): (&[&str], _) = match (&*resource.group, &*resource.resource) {
+        ("", "namespaces") => (&IMMORTAL, "this namespace may not be deleted"),
+        ("scheduling.k8s.io", "priorityclasses") => (
+            &CRITICAL,
+            "this is a system priority class and cannot be deleted",
+        ),
+        _ => return Ok(()),
+    };
+    if kept.contains(&name) {
+        return Err(Status::forbidden(&resource, name, why));
     }
     Ok(())
 }

@@ -22,28 +22,6 @@ const OPPOSITES: [[&str; 2]; 2] = [
     ["NotTerminating", "Terminating"],
 ];
 
-/// Standard resources that can be counted.
-const STANDARD: [&str; 19] = [
-    "configmaps",
-    "cpu",
-    "ephemeral-storage",
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "memory",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-    "requests.storage",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
 const OF_PODS: [&str; 7] = [
     "cpu",
     "limits.cpu",
@@ -82,7 +60,7 @@ pub(super) fn amounts(errors: &mut Errors, path: &Path, amounts: &Value) {
 }
 
 fn is_standard(name: &str) -> bool {
-    STANDARD.contains(&name)
+    (resources::STANDARD.contains(&name) && name != "storage")
         || resources::is_huge_page(name)
         || name.starts_with("requests.hugepages-")
 }

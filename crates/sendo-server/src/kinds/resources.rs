@@ -14,7 +14,7 @@ const NEGATIVE: &str = "must be greater than or equal to 0";
 const HUGE_PAGES: &str = "hugepages-";
 
 /// Resource names without a domain that mean something.
-const STANDARD: [&str; 20] = [
+pub(super) const STANDARD: [&str; 20] = [
     "configmaps",
     "cpu",
     "ephemeral-storage",

@@ -21,6 +21,12 @@ const NAME_ATTEMPTS: usize = 8;
 /// The most characters of a prefix that a generated name keeps.
 const PREFIX_LIMIT: usize = 58;
 const SUFFIX_LENGTH: usize = 5;
+/// What only the server says of an object.
+const NOT_SENT: [&str; 3] = [
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+];
 
 /// Creates the object of the body.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
@@ -36,7 +42,12 @@ pub(crate) async fn insert_as_sent(
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Stored, Status> {
-    MetaMut::of(&mut object).remove("managedFields");
+    let mut meta = MetaMut::of(&mut object);
+    meta.remove("managedFields");
+    // Nobody owns what is not taken.
+    for member in NOT_SENT {
+        meta.remove(member);
+    }
     owners::dedup(call, &mut object);
     ownership::update(call, &Value::Null, &mut object);
     insert(call, object, options).await
@@ -154,11 +165,7 @@ async fn insert_once(
 fn begin(call: &Call<'_>, object: &mut Value) {
     let random = call.server.world.random();
     let mut meta = MetaMut::of(object);
-    for member in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-    ] {
+    for member in NOT_SENT {
         meta.remove(member);
     }
     meta.set_uid(&random.uuid());

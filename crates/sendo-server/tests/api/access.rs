@@ -114,6 +114,36 @@ async fn discovery_comes_in_one_document_for_those_who_ask() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn discovery_comes_in_protobuf_too() {
+    let f = Fixture::start().await;
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    let aggregated = format!("{protobuf};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    for (path, accept, kind) in [
+        ("/api", protobuf, "APIVersions"),
+        ("/apis", protobuf, "APIGroupList"),
+        ("/apis/apps", protobuf, "APIGroup"),
+        ("/apis/apps/v1", protobuf, "APIResourceList"),
+        ("/apis", &aggregated, "APIGroupDiscoveryList"),
+    ] {
+        let answer = f
+            .call(&format!("GET {path}"), &[("accept", accept)], "")
+            .await;
+        assert_eq!(
+            (answer.code, &*answer.content_type),
+            (200, accept),
+            "{path}"
+        );
+        let text = answer.body.as_str().unwrap();
+        assert!(text.starts_with("k8s\0") && text.contains(kind), "{path}");
+    }
+    let old = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let answer = f.call("GET /openapi/v2", &[("accept", old)], "").await;
+    assert_eq!(answer.content_type, old.replace('@', "."));
+    let text = answer.body.as_str().unwrap();
+    assert!(text.contains("io.k8s.api.apps.v1.Deployment"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn answers_come_as_yaml_or_as_metadata_alone() {
     let f = Fixture::start().await;
     let yaml = f

@@ -3,9 +3,12 @@
 mod access;
 mod admission;
 mod aggregation;
+mod bad_input;
 mod changes;
 mod custom;
 mod health;
+mod history;
+mod limits;
 mod nonsense;
 mod objects;
 mod ownership;

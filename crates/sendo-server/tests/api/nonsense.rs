@@ -56,7 +56,15 @@ fn nonsense() -> impl Strategy<Value = Nonsense> {
         "propagationPolicy",
         "timeoutSeconds",
     ]);
-    let token = prop::collection::vec(any::<u8>(), 0..24).prop_map(|bytes| {
+    // Continue tokens are JSON in base64: of nonsense, and nearly right.
+    let token = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..24),
+        (any::<i64>(), ".{0,12}").prop_map(|(rv, start)| {
+            let token = serde_json::json!({"v": "meta.k8s.io/v1", "rv": rv, "start": start});
+            token.to_string().into_bytes()
+        }),
+    ];
+    let token = token.prop_map(|bytes| {
         use base64::Engine as _;
         base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
     });

@@ -143,6 +143,37 @@ async fn a_version_that_is_forgotten_is_an_error_in_the_stream() {
     assert_eq!(watch.next().await, None);
 }
 
+/// A server that keeps only so many changes.
+async fn forgetful(keep_changes: usize) -> Fixture {
+    let world = sendo_world::World::seeded(1);
+    let retention = sendo_store::Retention {
+        keep_changes,
+        ..Default::default()
+    };
+    let store = sendo_store::Memory::new(world.clock().clone(), retention);
+    Fixture::start_with(|options| options.store = std::sync::Arc::new(store)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_nobody_reads_holds_nobody_up_and_ends_with_410() {
+    let f = forgetful(8).await;
+    create(&f, "first", "x").await;
+    let mut slow = f.watch(&format!("{MAPS}?watch=1")).await;
+    let mut fast = f.watch(&format!("{MAPS}?watch=1")).await;
+    assert_eq!(fast.names(1).await, ["ADDED first"]);
+    for number in 0..100 {
+        create(&f, &format!("m{number}"), "x").await;
+        assert_eq!(fast.names(1).await, [format!("ADDED m{number}")]);
+    }
+    // The initial state was taken when the watch began; what came then is gone.
+    assert_eq!(slow.names(1).await, ["ADDED first"]);
+    let error = slow.next().await.unwrap();
+    assert_eq!(error["type"], "ERROR");
+    assert_eq!(error["object"]["code"], 410);
+    assert_eq!(error["object"]["reason"], "Expired");
+    assert_eq!(slow.next().await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_watches_and_leaves_no_task() {
     let f = Fixture::start().await;

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use sendo_world::Clock;
 
-use crate::live::Live;
-use crate::{At, Error, KeyRange, Lookup, Page, Retention, Revision, Store, Transaction, Watch};
+use crate::live::{Live, OnLive};
+use crate::{Error, Retention, Revision, Transaction};
 use file::File;
 pub use folder::OpenError;
 use writer::Writer;
 
-/// A [`Store`] whose commits are on disk before they are answered.
+/// A [`Store`](crate::Store) whose commits are on disk before they are answered.
 ///
 /// Opened again on the same folder it goes on where it was: entries, revisions,
 /// and as much of the past as its [`Retention`] keeps, so watches can be resumed
@@ -66,37 +66,17 @@ impl Disk {
     }
 }
 
-impl Store for Disk {
-    fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>> {
-        Box::pin(async move { self.live.snapshot().get(key, at) })
+impl OnLive for Disk {
+    fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
-    fn range(
-        &self,
-        range: KeyRange,
-        at: At,
-        limit: Option<usize>,
-    ) -> BoxFuture<'_, Result<Page, Error>> {
-        Box::pin(async move { self.live.snapshot().range(&range, at, limit) })
-    }
-
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
+    fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
         Box::pin(self.writer.commit(transaction))
     }
 
-    fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, Error> {
-        self.live.watch(range, after)
-    }
-
-    fn revision(&self) -> Revision {
-        self.live.newest()
-    }
-
-    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            self.live.snapshot().check_happened(through)?;
-            self.writer.compact(through).await
-        })
+    fn forget(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.writer.compact(through))
     }
 }
 

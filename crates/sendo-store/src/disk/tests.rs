@@ -7,7 +7,7 @@ use sendo_world::World;
 use tempfile::TempDir;
 
 use super::*;
-use crate::Batch;
+use crate::{At, Batch, KeyRange, Store};
 
 /// A store in a folder that goes with it.
 struct Kept {
@@ -16,29 +16,15 @@ struct Kept {
     _folder: TempDir,
 }
 
-impl Store for Kept {
-    fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>> {
-        self.store.get(key, at)
+impl OnLive for Kept {
+    fn live(&self) -> &Arc<Live> {
+        self.store.live()
     }
-    fn range(
-        &self,
-        range: KeyRange,
-        at: At,
-        limit: Option<usize>,
-    ) -> BoxFuture<'_, Result<Page, Error>> {
-        self.store.range(range, at, limit)
+    fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
+        self.store.write(transaction)
     }
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
-        self.store.commit(transaction)
-    }
-    fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, Error> {
-        self.store.watch(range, after)
-    }
-    fn revision(&self) -> Revision {
-        self.store.revision()
-    }
-    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
-        self.store.compact(through)
+    fn forget(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
+        self.store.forget(through)
     }
 }
 

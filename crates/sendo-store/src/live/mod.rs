@@ -8,6 +8,7 @@
 mod feeds;
 mod history;
 mod index;
+mod store;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -17,6 +18,7 @@ use sendo_world::Moment;
 use crate::{Batch, Error, KeyRange, Revision, Transaction, Watch, WatchSource};
 use feeds::{Feeds, WatcherId};
 pub(crate) use history::History;
+pub(crate) use store::OnLive;
 
 /// How many transactions are forgotten while a lock is held once.
 pub(crate) const SLICE: usize = 1024;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use sendo_world::Clock;
 
-use crate::live::{Live, SLICE};
-use crate::{At, Error, KeyRange, Lookup, Page, Retention, Revision, Store, Transaction, Watch};
+use crate::live::{Live, OnLive, SLICE};
+use crate::{Error, Retention, Revision, Transaction};
 
-/// A [`Store`] in this process's memory; gone with it.
+/// A [`Store`](crate::Store) in this process's memory; gone with it.
 ///
 /// Reads work on snapshots and keep nobody waiting. Watches of one range share
 /// one queue, and a commit touches only the queues of ranges that contain its
@@ -47,35 +47,17 @@ impl Memory {
     }
 }
 
-impl Store for Memory {
-    fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>> {
-        Box::pin(async move { self.live.snapshot().get(key, at) })
+impl OnLive for Memory {
+    fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
-    fn range(
-        &self,
-        range: KeyRange,
-        at: At,
-        limit: Option<usize>,
-    ) -> BoxFuture<'_, Result<Page, Error>> {
-        Box::pin(async move { self.live.snapshot().range(&range, at, limit) })
-    }
-
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
+    fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
         Box::pin(async move { self.commit_now(transaction) })
     }
 
-    fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, Error> {
-        self.live.watch(range, after)
-    }
-
-    fn revision(&self) -> Revision {
-        self.live.newest()
-    }
-
-    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
+    fn forget(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            self.live.snapshot().check_happened(through)?;
             self.live.forget(|history| history.compact(through, SLICE));
             Ok(())
         })

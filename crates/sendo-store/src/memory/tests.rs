@@ -7,6 +7,7 @@ use futures::{FutureExt, StreamExt};
 use sendo_world::World;
 
 use super::*;
+use crate::{At, KeyRange, Store, Watch};
 
 async fn open(keep: Option<usize>) -> Memory {
     let defaults = Retention::default();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use imbl::OrdSet;
 
-use crate::object::ObjectKey;
+use super::held::AnyObject;
+use crate::object::{Object, ObjectKey};
 
 /// Finds the objects of a kind by a value computed from them.
 ///
@@ -88,15 +89,18 @@ impl<K, V> fmt::Debug for Index<K, V> {
     }
 }
 
-/// The entries of an index whose value type is known only to who asks.
-pub(super) trait Entries<K>: Send + Sync {
+/// The entries of an index whose types are known only to who asks.
+pub(super) trait Entries: Send + Sync {
     fn name(&self) -> &'static str;
     fn as_any(&self) -> &dyn Any;
-    fn duplicate(&self) -> Arc<dyn Entries<K>>;
+    fn duplicate(&self) -> Arc<dyn Entries>;
     /// Whether going from `old` to `new` changes any entry.
-    fn differ(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) -> bool;
-    fn change(&mut self, key: &ObjectKey, old: Option<&K>, new: Option<&K>);
+    fn differ(&self, key: &ObjectKey, old: Known<'_>, new: Known<'_>) -> bool;
+    fn change(&mut self, key: &ObjectKey, old: Known<'_>, new: Known<'_>);
 }
+
+/// What is known of an object, if it is there.
+type Known<'a> = Option<&'a dyn AnyObject>;
 
 /// The entries of an index.
 pub(super) struct Sorted<K: 'static, V: 'static> {
@@ -104,7 +108,7 @@ pub(super) struct Sorted<K: 'static, V: 'static> {
     entries: OrdSet<(V, ObjectKey)>,
 }
 
-impl<K, V: IndexValue> Sorted<K, V> {
+impl<K: Object, V: IndexValue> Sorted<K, V> {
     pub(super) fn new(index: &'static Index<K, V>) -> Self {
         Sorted {
             index,
@@ -128,12 +132,12 @@ impl<K, V: IndexValue> Sorted<K, V> {
             .collect()
     }
 
-    fn values(&self, key: &ObjectKey, object: Option<&K>) -> Vec<V> {
-        object.map_or_else(Vec::new, |object| self.index.of(key, object))
+    fn values(&self, key: &ObjectKey, object: Known<'_>) -> Vec<V> {
+        object.map_or_else(Vec::new, |object| self.index.of(key, object.is()))
     }
 }
 
-impl<K: 'static, V: IndexValue> Entries<K> for Sorted<K, V> {
+impl<K: Object, V: IndexValue> Entries for Sorted<K, V> {
     fn name(&self) -> &'static str {
         self.index.name
     }
@@ -142,18 +146,18 @@ impl<K: 'static, V: IndexValue> Entries<K> for Sorted<K, V> {
         self
     }
 
-    fn duplicate(&self) -> Arc<dyn Entries<K>> {
+    fn duplicate(&self) -> Arc<dyn Entries> {
         Arc::new(Sorted {
             index: self.index,
             entries: self.entries.clone(),
         })
     }
 
-    fn differ(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) -> bool {
+    fn differ(&self, key: &ObjectKey, old: Known<'_>, new: Known<'_>) -> bool {
         self.values(key, old) != self.values(key, new)
     }
 
-    fn change(&mut self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) {
+    fn change(&mut self, key: &ObjectKey, old: Known<'_>, new: Known<'_>) {
         for value in self.values(key, old) {
             self.entries.remove(&(value, key.clone()));
         }

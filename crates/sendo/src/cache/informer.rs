@@ -3,43 +3,44 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
 use sendo_world::{Clock, Timestamp};
 use tokio::sync::watch;
 
-use super::held::{Codec, Held, Notice};
+use super::held::{AnyObject, Codec, Held, Notice};
 use super::index::{Index, IndexValue};
-use super::options::KindOptions;
-use super::pack::Packer;
+use super::reader::Reader;
 use super::reflector::Update;
 use super::selection::Selection;
 use super::snapshot::{Snapshot, View};
 use super::state::{Unreadable, Verb, WatchError, WatchFailure, WatchState};
-use super::store::{Scope, Store};
+use super::store::{Change, Scope, Store};
 use super::subscription::{Subscribers, Subscription};
-use crate::controller::panic_message;
-use crate::object::{Kind, Object, ObjectExt, ObjectKey, Uid};
+use crate::object::{Kind, Object, ObjectKey, Uid};
 
 /// The cached objects of a kind, or of a part of it. Cheap to clone: all clones
 /// are one informer with one watch.
 pub struct Informer<K> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<Shared>,
+    of: PhantomData<fn() -> K>,
 }
 
 impl<K> Clone for Informer<K> {
     fn clone(&self) -> Self {
         Informer {
             shared: self.shared.clone(),
+            of: PhantomData,
         }
     }
 }
 
 impl<K: Object> Informer<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>) -> Self {
-        Informer { shared }
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let of = PhantomData;
+        Informer { shared, of }
     }
 
     /// The kind.
@@ -95,21 +96,20 @@ impl<K> fmt::Debug for Informer<K> {
 }
 
 /// What the clones of an informer, its watches and the cache share.
-pub(super) struct Shared<K> {
+pub(super) struct Shared {
     kind: Arc<Kind>,
     selection: Arc<Selection>,
-    options: KindOptions<K>,
-    codec: Arc<Codec<K>>,
-    inner: Mutex<Inner<K>>,
+    codec: Arc<Codec>,
+    inner: Mutex<Inner>,
     /// What readers see. Locked only to exchange or to copy the reference.
-    published: RwLock<Arc<View<K>>>,
+    published: RwLock<Arc<View>>,
     /// How many scopes have not been listed yet.
     unsynced: watch::Sender<usize>,
 }
 
-struct Inner<K> {
-    store: Store<K>,
-    subscribers: Subscribers<K>,
+struct Inner {
+    store: Store,
+    subscribers: Subscribers,
     unsynced: BTreeSet<Scope>,
     failures: BTreeMap<Scope, WatchFailure>,
     unreadable: BTreeMap<ObjectKey, String>,
@@ -119,19 +119,16 @@ struct Inner<K> {
     heard: Option<Timestamp>,
 }
 
-impl<K: Object> Shared<K> {
+impl Shared {
     pub(super) fn new(
         kind: Kind,
         selection: Selection,
-        options: KindOptions<K>,
+        reader: Arc<dyn Reader>,
         clock: Clock,
     ) -> Self {
         let (kind, selection) = (Arc::new(kind), Arc::new(selection));
         let unsynced: BTreeSet<_> = selection.scopes().into_iter().collect();
-        let codec = Arc::new(match options.compact {
-            true => Codec::Compact(Packer::new()),
-            false => Codec::Whole,
-        });
+        let codec = Arc::new(Codec::new(reader));
         Shared {
             published: RwLock::new(Arc::new(View::empty(kind.clone(), codec.clone()))),
             unsynced: watch::Sender::new(unsynced.len()),
@@ -148,29 +145,18 @@ impl<K: Object> Shared<K> {
             }),
             kind,
             selection,
-            options,
             codec,
         }
     }
 
-    /// Takes away what is not to be kept in memory. The error says why the
-    /// object cannot be kept at all.
-    pub(super) fn trim(&self, object: &mut K) -> Result<(), String> {
-        if !self.options.keep_managed_fields {
-            object.meta_mut().managed_fields = None;
-        }
-        let Some(transform) = &self.options.transform else {
-            return Ok(());
-        };
-        // After a panic the object is thrown away, half changed as it may be.
-        catch_unwind(AssertUnwindSafe(|| transform(object)))
-            .map_err(|panic| format!("the transform panicked: {}", panic_message(&*panic)))
+    pub(super) fn reader(&self) -> &dyn Reader {
+        self.codec.reader()
     }
 
     /// Tells the subscribers of everything once more.
     pub(super) fn resync(&self) {
         let mut inner = self.lock();
-        let again = |(key, object): (ObjectKey, Held<K>)| {
+        let again = |(key, object): (ObjectKey, Held)| {
             let (old, new) = (object.clone(), object);
             (key, Notice::Updated { old, new })
         };
@@ -188,18 +174,14 @@ impl<K: Object> Shared<K> {
 
     /// Keeps an object of a list: what is known already, if it is the same, so
     /// that a list again costs little memory.
-    pub(super) fn hold(&self, object: Arc<K>) -> Held<K> {
-        let known = self
-            .lock()
-            .store
-            .observed(&ObjectKey::of(&*object))
-            .cloned();
+    pub(super) fn hold(&self, object: Arc<dyn AnyObject>) -> Held {
+        let known = self.lock().store.observed(&object.key()).cloned();
         let same = known.filter(|known| known.is_same_state(&Held::Whole(object.clone())));
         same.unwrap_or_else(|| self.codec.hold(object))
     }
 
     /// Takes in what the watch of a scope has shown.
-    pub(super) fn take_in(&self, scope: &Scope, update: Update<K>, now: Timestamp) {
+    pub(super) fn take_in(&self, scope: &Scope, update: Update, now: Timestamp) {
         if !matches!(update, Update::Failed(..)) {
             self.lock().heard = Some(now);
         }
@@ -232,30 +214,23 @@ impl<K: Object> Shared<K> {
             Update::Applied(object) => {
                 self.observe(|inner| {
                     if !inner.unreadable.is_empty() {
-                        inner.unreadable.remove(&ObjectKey::of(&*object));
+                        inner.unreadable.remove(&object.key());
                     }
                     inner.store.apply(scope, object)
                 });
             }
             Update::Deleted(object) => {
-                let (key, version) = (ObjectKey::of(&object), object.version());
+                let (key, version) = (object.key(), object.version());
                 self.observe(|inner| {
                     inner.unreadable.remove(&key);
-                    let last = Some(Arc::new(object));
-                    inner
-                        .store
-                        .delete(scope, key, last, version)
-                        .into_iter()
-                        .collect()
+                    let change = inner.store.delete(scope, key, Some(object), version);
+                    change.into_iter().collect()
                 });
             }
             Update::DeletedUnreadable(key, version) => self.observe(|inner| {
                 inner.unreadable.remove(&key);
-                inner
-                    .store
-                    .delete(scope, key, None, version)
-                    .into_iter()
-                    .collect()
+                let change = inner.store.delete(scope, key, None, version);
+                change.into_iter().collect()
             }),
             Update::Unreadable(object, version) => {
                 self.warn_unreadable(&object);
@@ -273,7 +248,7 @@ impl<K: Object> Shared<K> {
     }
 
     /// Changes the store, shows it to readers, then tells the subscribers.
-    fn observe(&self, change: impl FnOnce(&mut Inner<K>) -> Vec<super::store::Change<K>>) {
+    fn observe(&self, change: impl FnOnce(&mut Inner) -> Vec<Change>) {
         let mut inner = self.lock();
         let changes = change(&mut inner);
         self.publish(&inner);
@@ -281,13 +256,13 @@ impl<K: Object> Shared<K> {
         inner.subscribers.send(&changes);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Inner<K>)) {
+    fn change(&self, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.lock();
         change(&mut inner);
         self.publish(&inner);
     }
 
-    fn publish(&self, inner: &Inner<K>) {
+    fn publish(&self, inner: &Inner) {
         let view = Arc::new(inner.store.view().clone());
         let mut published = self
             .published
@@ -334,33 +309,14 @@ impl<K: Object> Shared<K> {
         tracing::warn!(kind = %self.kind, key = %object.key, cause = object.cause, "an object does not decode and is left out");
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An informer whose type is known only to who asks.
-pub(super) trait AnyInformer: Send + Sync {
-    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    fn state(&self) -> WatchState;
-    /// How many bytes the objects take; see [`View::bytes`].
-    fn bytes(&self) -> u64;
-    fn unsynced(&self) -> watch::Receiver<usize>;
-    /// Shows what this program has written: the answer's bytes, and the object
-    /// decoded from them, of whatever type it was written as.
-    fn wrote(&self, answer: &Bytes, decoded: &(dyn Any + Send + Sync));
-    /// Hides what this program has deleted.
-    fn deleted(&self, key: &ObjectKey, uid: &Uid, since: u64);
-    /// Ends the subscriptions: nothing more will come.
-    fn close(&self);
-}
-
-impl<K: Object> AnyInformer for Shared<K> {
-    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-
-    fn state(&self) -> WatchState {
+/// What the cache asks of every informer.
+impl Shared {
+    pub(super) fn state(&self) -> WatchState {
         let inner = self.lock();
         let unreadable = inner.unreadable.iter();
         WatchState {
@@ -382,35 +338,36 @@ impl<K: Object> AnyInformer for Shared<K> {
         }
     }
 
-    fn bytes(&self) -> u64 {
+    /// How many bytes the objects take; see [`View::bytes`].
+    pub(super) fn bytes(&self) -> u64 {
         let published = self.published.read();
         let view = published.unwrap_or_else(PoisonError::into_inner).clone();
         view.bytes()
     }
 
-    fn unsynced(&self) -> watch::Receiver<usize> {
+    pub(super) fn unsynced(&self) -> watch::Receiver<usize> {
         self.unsynced.subscribe()
     }
 
-    fn wrote(&self, answer: &Bytes, decoded: &(dyn Any + Send + Sync)) {
-        let object = match decoded.downcast_ref::<K>() {
-            Some(object) => Some(object.clone()),
-            // Written as another type than it is cached as: metadata, or JSON.
-            None => serde_json::from_slice::<K>(answer).ok(),
-        };
+    /// Shows what this program has written: the answer's bytes, and the object
+    /// decoded from them, of whatever type it was written as.
+    pub(super) fn wrote(&self, answer: &Bytes, decoded: &dyn Any) {
+        let reader = self.reader();
+        // Written as another type than it is cached as: metadata, or JSON.
+        let object = reader.copy(decoded).or_else(|| reader.read(answer).ok());
         // Of what does not decode or cannot be kept, the watch will tell.
-        if let Some(mut object) = object
-            && self.trim(&mut object).is_ok()
-        {
-            self.change(|inner| inner.store.wrote(Arc::new(object)));
+        if let Some(object) = object {
+            self.change(|inner| inner.store.wrote(object));
         }
     }
 
-    fn deleted(&self, key: &ObjectKey, uid: &Uid, since: u64) {
+    /// Hides what this program has deleted.
+    pub(super) fn deleted(&self, key: &ObjectKey, uid: &Uid, since: u64) {
         self.change(|inner| inner.store.deleted(key.clone(), uid.clone(), since));
     }
 
-    fn close(&self) {
+    /// Ends the subscriptions: nothing more will come.
+    pub(super) fn close(&self) {
         self.lock().subscribers.close();
     }
 }

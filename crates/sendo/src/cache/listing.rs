@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::held::Held;
+use super::held::{Held, typed};
 use super::index::{Index, IndexValue};
 use super::selector::Selector;
 use super::snapshot::Snapshot;
@@ -94,7 +94,10 @@ impl<'f, K: Object> Listing<'f, K> {
     /// The objects.
     pub fn iter(&self) -> impl Iterator<Item = Arc<K>> + Send + '_ {
         let codec = &self.snapshot.view().codec;
-        let open = |found: Found<'_, K>| found.opened.unwrap_or_else(|| codec.open(found.held));
+        let open = |found: Found<'_, K>| {
+            let Found { held, opened, .. } = found;
+            opened.unwrap_or_else(|| typed(codec.open(held)))
+        };
         self.entries().map(open)
     }
 
@@ -147,10 +150,10 @@ impl<'f, K: Object> Listing<'f, K> {
     }
 
     /// The object, if it passes. It is opened only if somebody looks into it.
-    fn found<'a>(&self, key: &'a ObjectKey, held: &'a Held<K>) -> Option<Found<'a, K>> {
+    fn found<'a>(&self, key: &'a ObjectKey, held: &'a Held) -> Option<Found<'a, K>> {
         let mut opened = None;
         if !self.filters.is_empty() {
-            let object = self.snapshot.view().codec.open(held);
+            let object = typed(self.snapshot.view().codec.open(held));
             if !self.filters.iter().all(|filter| filter(&object)) {
                 return None;
             }
@@ -163,7 +166,7 @@ impl<'f, K: Object> Listing<'f, K> {
 /// An object of a listing.
 struct Found<'a, K> {
     key: &'a ObjectKey,
-    held: &'a Held<K>,
+    held: &'a Held,
     opened: Option<Arc<K>>,
 }
 
@@ -189,6 +192,7 @@ impl<K> fmt::Debug for Listing<'_, K> {
 #[cfg(test)]
 mod tests {
     use super::super::held::Codec;
+    use super::super::options::KindOptions;
     use super::super::snapshot::View;
     use super::*;
     use crate::object::{Kind, Typed};
@@ -216,7 +220,8 @@ mod tests {
     }
 
     fn snapshot() -> Snapshot<ConfigMap> {
-        let mut view = View::empty(Arc::new(Kind::of::<ConfigMap>()), Arc::new(Codec::Whole));
+        let codec = Codec::new(Arc::new(KindOptions::<ConfigMap>::new()));
+        let mut view = View::empty(Arc::new(Kind::of::<ConfigMap>()), Arc::new(codec));
         view.add_index(&BY_COLOUR);
         for (key, object) in [
             map("b/one", json!({"colour": "red", "size": "1"})),

@@ -12,6 +12,7 @@ mod listing;
 mod options;
 mod overlay;
 mod pack;
+mod reader;
 mod reflector;
 mod selection;
 mod selector;
@@ -30,7 +31,8 @@ use bytes::Bytes;
 use k8s_openapi::ClusterResourceScope;
 use sendo_world::{Tasks, World};
 
-use self::informer::{AnyInformer, Shared};
+use self::informer::Shared;
+use self::reader::Reader;
 use self::reflector::Reflector;
 use crate::client::request::Transport;
 use crate::object::{Kind, Object, ObjectKey, Typed, Uid};
@@ -64,7 +66,7 @@ struct CacheShared {
 
 /// An informer and the owner of its tasks.
 struct Running {
-    informer: Arc<dyn AnyInformer>,
+    informer: Arc<Shared>,
     tasks: Tasks,
     holders: Holders,
 }
@@ -135,7 +137,7 @@ impl Cache {
         let mut informers = self.lock();
         let running = self.running::<K>(&mut informers, id);
         running.holders = Holders::Somebody;
-        downcast(&running.informer)
+        Informer::new(running.informer.clone())
     }
 
     /// The informer of a kind for as long as it is wanted: it ends with its last
@@ -150,7 +152,7 @@ impl Cache {
             *leases += 1;
         }
         Lease {
-            informer: downcast(&running.informer),
+            informer: Informer::new(running.informer.clone()),
             cache: self.clone(),
             id,
         }
@@ -170,8 +172,17 @@ impl Cache {
     fn launch<K: Object>(&self, id: &InformerId) -> Running {
         let options = self.shared.options.of::<K>(&id.kind);
         let resync = options.resync;
+        self.launch_with(id, Arc::new(options), resync)
+    }
+
+    fn launch_with(
+        &self,
+        id: &InformerId,
+        reader: Arc<dyn Reader>,
+        resync: Option<Duration>,
+    ) -> Running {
         let clock = self.shared.world.clock().clone();
-        let shared = Shared::new(id.kind.clone(), id.selection.clone(), options, clock);
+        let shared = Shared::new(id.kind.clone(), id.selection.clone(), reader, clock);
         let shared = Arc::new(shared);
         let tasks = self.shared.world.tasks().child(&id.kind.to_string());
         for scope in id.selection.scopes() {
@@ -217,7 +228,7 @@ impl Cache {
         let informers = self.lock();
         informers
             .get(&id)
-            .map(|running| downcast(&running.informer))
+            .map(|running| Informer::new(running.informer.clone()))
     }
 
     /// The informer of a type, if anybody has asked for it: that of the whole
@@ -232,7 +243,7 @@ impl Cache {
             .iter()
             .filter(|(id, _)| id.kind == kind && id.type_id == TypeId::of::<K>());
         match (parts.next(), parts.next()) {
-            (Some((_, running)), None) => Some(downcast(&running.informer)),
+            (Some((_, running)), None) => Some(Informer::new(running.informer.clone())),
             _ => None,
         }
     }
@@ -243,7 +254,10 @@ impl Cache {
         let mut same = informers
             .iter()
             .filter(|(id, _)| id.kind == *kind && id.type_id == TypeId::of::<K>());
-        same.find_map(|(_, running)| downcast(&running.informer).snapshot().get(key))
+        same.find_map(|(_, running)| {
+            let informer = Informer::new(running.informer.clone());
+            informer.snapshot().get(key)
+        })
     }
 
     /// The kinds that are watched whole as `K`, in order.
@@ -331,7 +345,7 @@ impl Cache {
         InformerId::new::<K>(kind.clone(), options.select(selection.clone()))
     }
 
-    fn of_kind(&self, kind: &Kind) -> Vec<Arc<dyn AnyInformer>> {
+    fn of_kind(&self, kind: &Kind) -> Vec<Arc<Shared>> {
         let informers = self.lock();
         let of_kind = informers.iter().filter(|(id, _)| id.kind == *kind);
         of_kind
@@ -339,7 +353,7 @@ impl Cache {
             .collect()
     }
 
-    fn start<K: Object>(&self, tasks: &Tasks, informer: &Arc<Shared<K>>, scope: Option<String>) {
+    fn start(&self, tasks: &Tasks, informer: &Arc<Shared>, scope: Option<String>) {
         let name = match &scope {
             Some(namespace) => format!("watch {namespace}"),
             None => "watch".to_owned(),
@@ -365,7 +379,7 @@ impl Cache {
     }
 
     /// Delivers everything again, time and again.
-    fn resync<K: Object>(&self, tasks: &Tasks, informer: &Arc<Shared<K>>, every: Duration) {
+    fn resync(&self, tasks: &Tasks, informer: &Arc<Shared>, every: Duration) {
         let world = &self.shared.world;
         let name = format!("{} resync", informer.kind());
         let (clock, random) = (world.clock().clone(), world.random().child(&name));
@@ -415,18 +429,12 @@ impl<K: Object> fmt::Debug for Lease<K> {
 }
 
 /// Ends the subscriptions however the watch ends, so that nobody waits in vain.
-struct Closing(Arc<dyn AnyInformer>);
+struct Closing(Arc<Shared>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
         self.0.close();
     }
-}
-
-fn downcast<K: Object>(informer: &Arc<dyn AnyInformer>) -> Informer<K> {
-    let shared = informer.clone().shared().downcast::<Shared<K>>();
-    // The type is part of the key under which it was found.
-    Informer::new(shared.unwrap_or_else(|_| unreachable!("an informer of another type")))
 }
 
 impl fmt::Debug for Cache {

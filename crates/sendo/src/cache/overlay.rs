@@ -3,30 +3,30 @@
 use std::collections::BTreeMap;
 
 use super::held::Held;
-use crate::object::{Object, ObjectKey, Uid};
+use crate::object::{ObjectKey, Uid};
 
 /// The writes that lie over what the watch has shown.
 ///
 /// Resource versions are comparable numbers, so a write is done with when the
 /// watch has come to its version. A deletion has no version that its author is
 /// told: it is done with when the watch no longer shows that very object.
-pub(super) struct Overlay<K> {
-    pending: BTreeMap<ObjectKey, Pending<K>>,
+pub(super) struct Overlay {
+    pending: BTreeMap<ObjectKey, Pending>,
 }
 
-pub(super) struct Pending<K> {
+pub(super) struct Pending {
     /// What the watch has shown last.
-    pub(super) beneath: Option<Held<K>>,
-    pub(super) write: Write<K>,
+    pub(super) beneath: Option<Held>,
+    pub(super) write: Write,
 }
 
-pub(super) enum Write<K> {
+pub(super) enum Write {
     /// The object was created or changed.
     Put {
         version: u64,
         uid: Uid,
         /// Nothing, if the change took the object out of the selection.
-        shown: Option<Held<K>>,
+        shown: Option<Held>,
     },
     /// The object was deleted.
     Gone {
@@ -36,9 +36,9 @@ pub(super) enum Write<K> {
     },
 }
 
-impl<K: Object> Write<K> {
+impl Write {
     /// What readers see in place of what the watch has shown.
-    pub(super) fn shown(&self) -> Option<Held<K>> {
+    pub(super) fn shown(&self) -> Option<Held> {
         match self {
             Write::Put { shown, .. } => shown.clone(),
             Write::Gone { .. } => None,
@@ -60,7 +60,7 @@ impl<K: Object> Write<K> {
     }
 
     /// Answers can overtake each other: whether `later`, which came later, is also the later write.
-    fn is_followed_by(&self, later: &Write<K>) -> bool {
+    fn is_followed_by(&self, later: &Write) -> bool {
         match (self, later) {
             (Write::Gone { uid, .. }, Write::Put { uid: other, .. }) if uid == other => false,
             (Write::Put { uid, .. }, Write::Gone { uid: other, .. }) if uid == other => true,
@@ -69,7 +69,7 @@ impl<K: Object> Write<K> {
     }
 }
 
-impl<K: Object> Pending<K> {
+impl Pending {
     /// Whether a watch that has come to `version` knows the write, or better.
     fn is_settled_at(&self, version: u64) -> bool {
         let still_there = |uid: &Uid| self.beneath.as_ref().is_some_and(|o| o.is(uid));
@@ -81,22 +81,22 @@ impl<K: Object> Pending<K> {
     }
 }
 
-impl<K: Object> Overlay<K> {
+impl Overlay {
     pub(super) fn new() -> Self {
         Overlay {
             pending: BTreeMap::new(),
         }
     }
 
-    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Pending<K>> {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Pending> {
         self.pending.get(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Pending<K>> {
+    pub(super) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Pending> {
         self.pending.get_mut(key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Pending<K>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Pending)> {
         self.pending.iter()
     }
 
@@ -107,12 +107,7 @@ impl<K: Object> Overlay<K> {
     }
 
     /// Lays a write over `beneath`, unless a later one lies there. Says whether it did.
-    pub(super) fn lay(
-        &mut self,
-        key: &ObjectKey,
-        beneath: Option<Held<K>>,
-        write: Write<K>,
-    ) -> bool {
+    pub(super) fn lay(&mut self, key: &ObjectKey, beneath: Option<Held>, write: Write) -> bool {
         let before = self.pending.get(key);
         if before.is_some_and(|before| !before.write.is_followed_by(&write)) {
             return false;
@@ -122,7 +117,7 @@ impl<K: Object> Overlay<K> {
     }
 
     /// Takes away the write over `key` if a watch at `version` has settled it.
-    pub(super) fn settle(&mut self, key: &ObjectKey, version: u64) -> Option<Pending<K>> {
+    pub(super) fn settle(&mut self, key: &ObjectKey, version: u64) -> Option<Pending> {
         if !self.pending.get(key)?.is_settled_at(version) {
             return None;
         }
@@ -130,7 +125,7 @@ impl<K: Object> Overlay<K> {
     }
 
     /// Takes away the write over `key`, whatever it is.
-    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Pending<K>> {
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Pending> {
         self.pending.remove(key)
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use super::held::Held;
-use crate::object::{Object, ObjectExt};
+use super::held::{AnyObject, Held};
+use super::reader::Reader;
 
 /// How hard to try. Objects are packed once for every change of theirs.
 const LEVEL: i32 = 9;
@@ -85,13 +85,14 @@ fn hash(uid: &str) -> u64 {
 }
 
 /// Packs the objects of one informer.
-pub(super) struct Packer<K> {
+pub(super) struct Packer {
+    reader: Arc<dyn Reader>,
     state: Mutex<State>,
     /// A place for each of a few objects, found by what they are.
-    hot: Mutex<Hot<K>>,
+    hot: Mutex<Hot>,
 }
 
-type Hot<K> = Vec<Option<(Packed, Arc<K>)>>;
+type Hot = Vec<Option<(Packed, Arc<dyn AnyObject>)>>;
 
 struct State {
     plain: Tools,
@@ -117,10 +118,11 @@ impl Tools {
     }
 }
 
-impl<K: Object> Packer<K> {
-    pub(super) fn new() -> Self {
+impl Packer {
+    pub(super) fn new(reader: Arc<dyn Reader>) -> Self {
         let plain = Tools::new(&[]).expect("compression without a dictionary always works");
         Packer {
+            reader,
             state: Mutex::new(State {
                 plain,
                 trained: None,
@@ -131,8 +133,8 @@ impl<K: Object> Packer<K> {
     }
 
     /// The object, packed; or as it is, if its type does not read back what it writes.
-    pub(super) fn pack(&self, object: Arc<K>) -> Held<K> {
-        match self.packed(&object) {
+    pub(super) fn pack(&self, object: Arc<dyn AnyObject>) -> Held {
+        match self.packed(&*object) {
             Some(packed) => {
                 self.remember(&packed, object);
                 Held::Packed(packed)
@@ -141,9 +143,9 @@ impl<K: Object> Packer<K> {
         }
     }
 
-    fn packed(&self, object: &K) -> Option<Packed> {
-        let json = serde_json::to_vec(object).ok()?;
-        serde_json::from_slice::<K>(&json).ok()?;
+    fn packed(&self, object: &dyn AnyObject) -> Option<Packed> {
+        let json = object.to_json().ok()?;
+        self.reader.read_back(&json)?;
         let mut state = self.lock();
         state.learn(&json);
         let has_dictionary = state.trained.is_some();
@@ -154,14 +156,14 @@ impl<K: Object> Packer<K> {
             .ok()?;
         let mut bytes = Vec::with_capacity(HEAD + body.len());
         bytes.extend(object.version().to_le_bytes());
-        bytes.extend(hash(object.meta().uid.as_deref().unwrap_or_default()).to_le_bytes());
+        bytes.extend(hash(object.uid()).to_le_bytes());
         bytes.extend(u32::try_from(json.len()).ok()?.to_le_bytes());
         bytes.push(u8::from(has_dictionary));
         bytes.extend(body);
         Some(Packed(bytes.into()))
     }
 
-    pub(super) fn open(&self, packed: &Packed) -> Arc<K> {
+    pub(super) fn open(&self, packed: &Packed) -> Arc<dyn AnyObject> {
         let place = self.place(packed);
         if let Some((known, object)) = &self.hot()[place]
             && Arc::ptr_eq(&known.0, &packed.0)
@@ -174,8 +176,8 @@ impl<K: Object> Packer<K> {
             tools.decompressor.decompress(packed.body(), packed.size())
         };
         let json = json.expect("what was compressed here is not changed");
-        let object = serde_json::from_slice::<K>(&json).expect("it was read back before");
-        let object = Arc::new(object);
+        let object = self.reader.read_back(&json);
+        let object = object.expect("it was read back before");
         self.remember(packed, object.clone());
         object
     }
@@ -185,7 +187,7 @@ impl<K: Object> Packer<K> {
         !packed.has_dictionary() && self.lock().trained.is_some()
     }
 
-    fn remember(&self, packed: &Packed, object: Arc<K>) {
+    fn remember(&self, packed: &Packed, object: Arc<dyn AnyObject>) {
         let place = self.place(packed);
         let before = self.hot()[place].replace((packed.clone(), object));
         drop(before);
@@ -195,7 +197,7 @@ impl<K: Object> Packer<K> {
         (packed.uid_hash() % HOT as u64) as usize
     }
 
-    fn hot(&self) -> MutexGuard<'_, Hot<K>> {
+    fn hot(&self) -> MutexGuard<'_, Hot> {
         self.hot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -230,10 +232,17 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::held::typed;
+    use super::super::options::KindOptions;
     use super::*;
+    use crate::object::{Object, ObjectExt};
     use k8s_openapi::api::core::v1::Pod;
     use sendo_world::Random;
     use serde_json::{Value, json};
+
+    fn packer<K: Object>() -> Packer {
+        Packer::new(Arc::new(KindOptions::<K>::new()))
+    }
 
     /// Pods of one template, as a cluster has them: names, ids and times differ.
     fn pod(number: usize) -> Arc<Pod> {
@@ -266,14 +275,14 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_what_is_opened_with_a_dictionary_and_without() {
-        let packer = Packer::<Pod>::new();
+        let packer = packer::<Pod>();
         let pods: Vec<_> = (0..300).map(pod).collect();
         let held: Vec<_> = pods.iter().map(|pod| packer.pack(pod.clone())).collect();
         for (pod, held) in pods.iter().zip(&held) {
             let Held::Packed(packed) = held else {
                 panic!("a Pod reads back what it writes");
             };
-            assert_eq!(packer.open(packed), *pod);
+            assert_eq!(typed::<Pod>(packer.open(packed)), *pod);
             assert_eq!(packed.version(), pod.version());
             assert!(packed.is(pod.uid().as_str()) && !packed.is("another"));
         }
@@ -287,7 +296,7 @@ mod tests {
 
     #[test]
     fn objects_from_before_the_dictionary_can_be_packed_again() {
-        let packer = Packer::<Pod>::new();
+        let packer = packer::<Pod>();
         let early = match packer.pack(pod(0)) {
             Held::Packed(packed) => packed,
             Held::Whole(_) => panic!("a Pod reads back what it writes"),
@@ -318,8 +327,8 @@ mod tests {
         fn as_text<S: serde::Serializer>(number: &u32, to: S) -> Result<S::Ok, S::Error> {
             to.serialize_str(&number.to_string())
         }
-        let packer = Packer::<Odd>::new();
+        let packer = packer::<Odd>();
         let odd = Arc::new(Odd::new("odd", OddSpec { number: 3 }));
-        assert!(matches!(packer.pack(odd), Held::Whole(odd) if odd.spec.number == 3));
+        assert!(matches!(packer.pack(odd), Held::Whole(odd) if odd.is::<Odd>().spec.number == 3));
     }
 }

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kube::Resource;
-use serde::Serialize;
-
+use super::held::AnyObject;
 use super::selector::{FieldSelector, Selector};
 
 /// Which part of a kind is watched. The default is all of it.
@@ -95,13 +93,18 @@ impl Selection {
         these.iter().fold(self.fields.clone(), without)
     }
 
+    fn selects_fields_of(&self, object: &dyn AnyObject) -> bool {
+        let json = object.to_json();
+        let json = json.and_then(|json| serde_json::from_slice(&json));
+        json.is_ok_and(|json| self.fields.matches(&json))
+    }
+
     /// Whether the server would send this object to who watches the selection.
-    pub(super) fn matches<K: Resource + Serialize>(&self, object: &K) -> bool {
-        let meta = object.meta();
+    pub(super) fn matches(&self, object: &dyn AnyObject) -> bool {
+        let meta = object.metadata();
         self.namespaces.contains(meta.namespace.as_deref())
             && self.labels.matches(meta.labels.as_ref())
-            && (self.fields.is_everything()
-                || serde_json::to_value(object).is_ok_and(|json| self.fields.matches(&json)))
+            && (self.fields.is_everything() || self.selects_fields_of(object))
     }
 }
 

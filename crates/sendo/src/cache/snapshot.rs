@@ -1,11 +1,12 @@
 //! What a reader sees: the objects of a kind and their indexes at one moment.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::held::{Codec, Held};
+use super::held::{Codec, Held, typed};
 use super::index::{Entries, Index, IndexValue, Sorted};
 use super::listing::Listing;
 use crate::object::{Kind, Object, ObjectKey};
@@ -16,26 +17,29 @@ use crate::object::{Kind, Object, ObjectKey};
 /// changes afterwards: all reads from it agree with each other. It keeps what it
 /// shows in memory, so hold it no longer than a reconcile.
 pub struct Snapshot<K> {
-    view: Arc<View<K>>,
+    view: Arc<View>,
+    of: PhantomData<fn() -> K>,
 }
 
 impl<K> Clone for Snapshot<K> {
     fn clone(&self) -> Self {
         Snapshot {
             view: self.view.clone(),
+            of: PhantomData,
         }
     }
 }
 
 impl<K: Object> Snapshot<K> {
-    pub(super) fn new(view: Arc<View<K>>) -> Self {
-        Snapshot { view }
+    pub(super) fn new(view: Arc<View>) -> Self {
+        let of = PhantomData;
+        Snapshot { view, of }
     }
 
     /// The object under `key`.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         let held = self.view.objects.get(key)?;
-        Some(self.view.codec.open(held))
+        Some(typed(self.view.codec.open(held)))
     }
 
     /// All objects, to be narrowed down.
@@ -60,7 +64,7 @@ impl<K: Object> Snapshot<K> {
         self.view.version
     }
 
-    pub(super) fn view(&self) -> &View<K> {
+    pub(super) fn view(&self) -> &View {
         &self.view
     }
 }
@@ -77,28 +81,17 @@ impl<K> fmt::Debug for Snapshot<K> {
 
 /// The maps behind a [`Snapshot`]. Cloning shares them; changing a clone copies
 /// only the way to what changes.
-pub(super) struct View<K> {
+#[derive(Clone)]
+pub(super) struct View {
     pub(super) kind: Arc<Kind>,
-    pub(super) codec: Arc<Codec<K>>,
-    pub(super) objects: OrdMap<ObjectKey, Held<K>>,
-    indexes: Vec<Arc<dyn Entries<K>>>,
+    pub(super) codec: Arc<Codec>,
+    pub(super) objects: OrdMap<ObjectKey, Held>,
+    indexes: Vec<Arc<dyn Entries>>,
     pub(super) version: u64,
 }
 
-impl<K> Clone for View<K> {
-    fn clone(&self) -> Self {
-        View {
-            kind: self.kind.clone(),
-            codec: self.codec.clone(),
-            objects: self.objects.clone(),
-            indexes: self.indexes.clone(),
-            version: self.version,
-        }
-    }
-}
-
-impl<K: Object> View<K> {
-    pub(super) fn empty(kind: Arc<Kind>, codec: Arc<Codec<K>>) -> Self {
+impl View {
+    pub(super) fn empty(kind: Arc<Kind>, codec: Arc<Codec>) -> Self {
         View {
             kind,
             codec,
@@ -109,7 +102,7 @@ impl<K: Object> View<K> {
     }
 
     /// Puts an object, or nothing, under a key, and keeps the indexes true.
-    pub(super) fn set(&mut self, key: &ObjectKey, object: Option<Held<K>>) {
+    pub(super) fn set(&mut self, key: &ObjectKey, object: Option<Held>) {
         let old = match &object {
             Some(object) => self.objects.insert(key.clone(), object.clone()),
             None => self.objects.remove(key),
@@ -117,7 +110,7 @@ impl<K: Object> View<K> {
         if self.indexes.is_empty() {
             return;
         }
-        let open = |held: &Held<K>| self.codec.open(held);
+        let open = |held: &Held| self.codec.open(held);
         let (old, new) = (old.as_ref().map(open), object.as_ref().map(open));
         for slot in &mut self.indexes {
             let (old, new) = (old.as_deref(), new.as_deref());
@@ -128,18 +121,18 @@ impl<K: Object> View<K> {
     }
 
     /// Adds an index over what is there; one that is there already is left as it is.
-    pub(super) fn add_index<V: IndexValue>(&mut self, index: &'static Index<K, V>) {
+    pub(super) fn add_index<K: Object, V: IndexValue>(&mut self, index: &'static Index<K, V>) {
         if self.entries(index).is_some() {
             return;
         }
         let mut entries = Sorted::new(index);
         for (key, object) in &self.objects {
-            entries.change(key, None, Some(&self.codec.open(object)));
+            entries.change(key, None, Some(&*self.codec.open(object)));
         }
         self.indexes.push(Arc::new(entries));
     }
 
-    pub(super) fn entries<V: IndexValue>(
+    pub(super) fn entries<K: Object, V: IndexValue>(
         &self,
         index: &'static Index<K, V>,
     ) -> Option<&Sorted<K, V>> {
@@ -163,7 +156,7 @@ impl<K: Object> View<K> {
                     whole += 1;
                     if at % step == 0 {
                         looked_at += 1;
-                        json += serde_json::to_vec(&**object).map_or(0, |json| json.len() as u64);
+                        json += object.to_json().map_or(0, |json| json.len() as u64);
                     }
                 }
             }
@@ -177,7 +170,7 @@ impl<K: Object> View<K> {
 }
 
 /// The entries to write to: a copy, if a snapshot still shows them.
-fn entries_mut<K>(slot: &mut Arc<dyn Entries<K>>) -> &mut dyn Entries<K> {
+fn entries_mut(slot: &mut Arc<dyn Entries>) -> &mut dyn Entries {
     if Arc::get_mut(slot).is_none() {
         *slot = slot.duplicate();
     }

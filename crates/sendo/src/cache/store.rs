@@ -4,27 +4,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::held::{Codec, Held, Notice};
+use super::held::{AnyObject, Codec, Held, Notice};
 use super::overlay::{Overlay, Write};
 use super::selection::Selection;
 use super::snapshot::View;
-use crate::object::{Kind, Object, ObjectExt, ObjectKey, Uid};
+use crate::object::{Kind, ObjectKey, Uid};
 
 /// What one watch covers: a namespace, or all there is.
 pub(super) type Scope = Option<String>;
 
 /// A change and the object it is about.
-pub(super) type Change<K> = (ObjectKey, Notice<K>);
+pub(super) type Change = (ObjectKey, Notice);
 
 /// The state of an informer. Pure: no clock, no locks, no IO.
 ///
 /// Events tell of what the watch shows and nothing else; readers see the
 /// program's own writes as well.
-pub(super) struct Store<K> {
+pub(super) struct Store {
     selection: Arc<Selection>,
     /// What readers see: what the watch has shown, with the overlay in place.
-    view: View<K>,
-    overlay: Overlay<K>,
+    view: View,
+    overlay: Overlay,
     scopes: BTreeMap<Scope, Progress>,
 }
 
@@ -38,15 +38,15 @@ struct Progress {
 }
 
 /// A complete list of a scope.
-pub(super) struct Listed<K> {
+pub(super) struct Listed {
     pub(super) version: u64,
-    pub(super) objects: Vec<(ObjectKey, Held<K>)>,
+    pub(super) objects: Vec<(ObjectKey, Held)>,
     /// Objects that are there but could not be decoded: the last known state stays.
     pub(super) unreadable: BTreeSet<ObjectKey>,
 }
 
-impl<K: Object> Store<K> {
-    pub(super) fn new(kind: Arc<Kind>, selection: Arc<Selection>, codec: Arc<Codec<K>>) -> Self {
+impl Store {
+    pub(super) fn new(kind: Arc<Kind>, selection: Arc<Selection>, codec: Arc<Codec>) -> Self {
         let scopes = selection.scopes().into_iter();
         Store {
             view: View::empty(kind, codec),
@@ -56,16 +56,16 @@ impl<K: Object> Store<K> {
         }
     }
 
-    pub(super) fn view(&self) -> &View<K> {
+    pub(super) fn view(&self) -> &View {
         &self.view
     }
 
-    pub(super) fn view_mut(&mut self) -> &mut View<K> {
+    pub(super) fn view_mut(&mut self) -> &mut View {
         &mut self.view
     }
 
     /// What the watch has shown last under a key.
-    pub(super) fn observed(&self, key: &ObjectKey) -> Option<&Held<K>> {
+    pub(super) fn observed(&self, key: &ObjectKey) -> Option<&Held> {
         match self.overlay.get(key) {
             Some(pending) => pending.beneath.as_ref(),
             None => self.view.objects.get(key),
@@ -73,7 +73,7 @@ impl<K: Object> Store<K> {
     }
 
     /// All that the watch has shown.
-    pub(super) fn all_observed(&self) -> BTreeMap<ObjectKey, Held<K>> {
+    pub(super) fn all_observed(&self) -> BTreeMap<ObjectKey, Held> {
         let mut all: BTreeMap<_, _> = self
             .view
             .objects
@@ -90,7 +90,7 @@ impl<K: Object> Store<K> {
     }
 
     /// Takes in a complete list: what is not in it is gone.
-    pub(super) fn replace(&mut self, scope: &Scope, list: Listed<K>) -> Vec<Change<K>> {
+    pub(super) fn replace(&mut self, scope: &Scope, list: Listed) -> Vec<Change> {
         let mut before = self.all_observed();
         before.retain(|key, _| self.scope_of(key).as_ref() == Some(scope));
         let progress = self.scopes.entry(scope.clone()).or_default();
@@ -122,11 +122,11 @@ impl<K: Object> Store<K> {
     }
 
     /// Takes in an object as the watch shows it.
-    pub(super) fn apply(&mut self, scope: &Scope, object: Arc<K>) -> Vec<Change<K>> {
+    pub(super) fn apply(&mut self, scope: &Scope, object: Arc<dyn AnyObject>) -> Vec<Change> {
         let mut changes = Vec::new();
-        let (key, version) = (ObjectKey::of(&*object), object.version());
+        let (key, version) = (object.key(), object.version());
         let object = self.view.codec.hold(object);
-        let is_older = |known: &Held<K>| version != 0 && version < known.version();
+        let is_older = |known: &Held| version != 0 && version < known.version();
         if !self.observed(&key).is_some_and(is_older) {
             self.put(key, object, false, &mut changes);
         }
@@ -139,9 +139,9 @@ impl<K: Object> Store<K> {
         &mut self,
         scope: &Scope,
         key: ObjectKey,
-        last: Option<Arc<K>>,
+        last: Option<Arc<dyn AnyObject>>,
         version: u64,
-    ) -> Option<Change<K>> {
+    ) -> Option<Change> {
         let known = self.observed(&key).cloned();
         self.set_observed(&key, None);
         self.progress(scope, version);
@@ -172,8 +172,8 @@ impl<K: Object> Store<K> {
     }
 
     /// Shows an object as this program has just written it.
-    pub(super) fn wrote(&mut self, object: Arc<K>) {
-        let (key, version) = (ObjectKey::of(&*object), object.version());
+    pub(super) fn wrote(&mut self, object: Arc<dyn AnyObject>) {
+        let (key, version) = (object.key(), object.version());
         if self.knows(&key, version) {
             return;
         }
@@ -182,7 +182,7 @@ impl<K: Object> Store<K> {
         let selected = self.selection.matches(&*object);
         let write = Write::Put {
             version,
-            uid: object.uid(),
+            uid: object.uid().into(),
             shown: selected.then_some(Held::Whole(object)),
         };
         self.lay(key, write);
@@ -218,7 +218,7 @@ impl<K: Object> Store<K> {
             .find(|scope| self.scopes.contains_key(scope))
     }
 
-    fn lay(&mut self, key: ObjectKey, write: Write<K>) {
+    fn lay(&mut self, key: ObjectKey, write: Write) {
         let (shown, version) = (write.shown(), write.version());
         let beneath = self.observed(&key).cloned();
         if !self.overlay.lay(&key, beneath, write) {
@@ -248,7 +248,7 @@ impl<K: Object> Store<K> {
         }
     }
 
-    fn set_observed(&mut self, key: &ObjectKey, object: Option<Held<K>>) {
+    fn set_observed(&mut self, key: &ObjectKey, object: Option<Held>) {
         match self.overlay.get_mut(key) {
             None => self.view.set(key, object),
             Some(pending) => {
@@ -262,16 +262,10 @@ impl<K: Object> Store<K> {
         }
     }
 
-    fn put(
-        &mut self,
-        key: ObjectKey,
-        object: Held<K>,
-        initial: bool,
-        changes: &mut Vec<Change<K>>,
-    ) {
+    fn put(&mut self, key: ObjectKey, object: Held, initial: bool, changes: &mut Vec<Change>) {
         // The first of a list may have been packed before there was a dictionary.
         let object = self.view.codec.tighten(object);
-        let created = |object: &Held<K>| Notice::Created {
+        let created = |object: &Held| Notice::Created {
             object: object.clone(),
             initial,
         };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -35,8 +36,9 @@ pub enum Delivery<K> {
 ///   went unread is so seen once, as deleted;
 /// - an object and another of the same name after it are never merged.
 pub struct Subscription<K> {
-    mailbox: Arc<Mailbox<K>>,
+    mailbox: Arc<Mailbox>,
     waited: Duration,
+    of: PhantomData<fn() -> K>,
 }
 
 impl<K: Object> Subscription<K> {
@@ -75,27 +77,27 @@ impl<K> fmt::Debug for Subscription<K> {
 }
 
 /// Where an informer leaves what a subscriber has not read.
-struct Mailbox<K> {
-    codec: Arc<Codec<K>>,
+struct Mailbox {
+    codec: Arc<Codec>,
     clock: Clock,
-    unread: Mutex<Unread<K>>,
+    unread: Mutex<Unread>,
     arrived: Notify,
 }
 
-impl<K> Mailbox<K> {
-    fn lock(&self) -> MutexGuard<'_, Unread<K>> {
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, Unread> {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The subscribers of an informer.
-pub(super) struct Subscribers<K> {
+pub(super) struct Subscribers {
     clock: Clock,
-    mailboxes: Vec<Weak<Mailbox<K>>>,
+    mailboxes: Vec<Weak<Mailbox>>,
     closed: bool,
 }
 
-impl<K: Object> Subscribers<K> {
+impl Subscribers {
     pub(super) fn new(clock: Clock) -> Self {
         Subscribers {
             clock,
@@ -105,10 +107,10 @@ impl<K: Object> Subscribers<K> {
     }
 
     /// A subscriber who is given what is there, and is told if that is all.
-    pub(super) fn add(
+    pub(super) fn add<K>(
         &mut self,
-        codec: Arc<Codec<K>>,
-        present: BTreeMap<ObjectKey, Held<K>>,
+        codec: Arc<Codec>,
+        present: BTreeMap<ObjectKey, Held>,
         synced: bool,
     ) -> Subscription<K> {
         let mut unread = Unread::new(self.closed);
@@ -130,10 +132,11 @@ impl<K: Object> Subscribers<K> {
         Subscription {
             mailbox,
             waited: Duration::ZERO,
+            of: PhantomData,
         }
     }
 
-    pub(super) fn send(&mut self, changes: &[(ObjectKey, Notice<K>)]) {
+    pub(super) fn send(&mut self, changes: &[(ObjectKey, Notice)]) {
         let now = self.clock.now();
         self.each(|unread| {
             for (key, notice) in changes {
@@ -152,7 +155,7 @@ impl<K: Object> Subscribers<K> {
     }
 
     /// Changes every mailbox that is still read and wakes its reader.
-    fn each(&mut self, mut change: impl FnMut(&mut Unread<K>)) {
+    fn each(&mut self, mut change: impl FnMut(&mut Unread)) {
         self.mailboxes.retain(|mailbox| {
             let Some(mailbox) = mailbox.upgrade() else {
                 return false;
@@ -165,9 +168,9 @@ impl<K: Object> Subscribers<K> {
 }
 
 /// Events not yet read, merged per object, in the order of each object's first.
-pub(super) struct Unread<K> {
+pub(super) struct Unread {
     turns: VecDeque<Turn>,
-    events: BTreeMap<ObjectKey, Pending<K>>,
+    events: BTreeMap<ObjectKey, Pending>,
     closed: bool,
 }
 
@@ -177,22 +180,22 @@ enum Turn {
 }
 
 /// The events of one key: those of one object merged into one.
-struct Pending<K> {
-    first: Notice<K>,
+struct Pending {
+    first: Notice,
     /// When the first of what is merged came.
     arrived: Moment,
     /// Of objects of the same name that came after. Hardly ever any.
-    rest: VecDeque<Notice<K>>,
+    rest: VecDeque<Notice>,
 }
 
 /// A delivery that nobody has looked at.
-enum Unopened<K> {
-    Notice(Notice<K>, Moment),
+enum Unopened {
+    Notice(Notice, Moment),
     Synced,
 }
 
-impl<K: Object> Unopened<K> {
-    fn open(&self, codec: &Codec<K>) -> Delivery<K> {
+impl Unopened {
+    fn open<K: Object>(&self, codec: &Codec) -> Delivery<K> {
         match self {
             Unopened::Notice(notice, _) => Delivery::Event(notice.open(codec)),
             Unopened::Synced => Delivery::Synced,
@@ -200,7 +203,7 @@ impl<K: Object> Unopened<K> {
     }
 }
 
-impl<K: Object> Unread<K> {
+impl Unread {
     fn new(closed: bool) -> Self {
         Unread {
             turns: VecDeque::new(),
@@ -213,7 +216,7 @@ impl<K: Object> Unread<K> {
         self.turns.push_back(Turn::Synced);
     }
 
-    fn push(&mut self, key: ObjectKey, notice: Notice<K>, arrived: Moment) {
+    fn push(&mut self, key: ObjectKey, notice: Notice, arrived: Moment) {
         let Some(pending) = self.events.get_mut(&key) else {
             self.turns.push_back(Turn::Object(key.clone()));
             let rest = VecDeque::new();
@@ -233,7 +236,7 @@ impl<K: Object> Unread<K> {
         }
     }
 
-    fn pop(&mut self) -> Option<Unopened<K>> {
+    fn pop(&mut self) -> Option<Unopened> {
         let key = match self.turns.pop_front()? {
             Turn::Synced => return Some(Unopened::Synced),
             Turn::Object(key) => key,
@@ -257,7 +260,7 @@ impl<K: Object> Unread<K> {
 }
 
 /// Two changes in a row of the same object as one.
-fn merge<K: Object>(earlier: &Notice<K>, later: &Notice<K>) -> Option<Notice<K>> {
+fn merge(earlier: &Notice, later: &Notice) -> Option<Notice> {
     if !earlier.object().is_same_object(later.object()) {
         return None;
     }

@@ -68,8 +68,13 @@ impl Patch {
 }
 
 /// An object as JSON, to be compared or sent.
+///
+/// By way of its text, as that is how objects are written elsewhere: a second
+/// way for each type would be a second time all of its code.
 pub(super) fn to_json<T: Serialize>(object: &T) -> Result<Value, Error> {
-    serde_json::to_value(object).map_err(|error| {
+    let text = serde_json::to_vec(object);
+    let json = text.and_then(|text| serde_json::from_slice(&text));
+    json.map_err(|error| {
         let cause = without_values(&error);
         Error::Refused(format!("the object cannot be written as JSON: {cause}"))
     })

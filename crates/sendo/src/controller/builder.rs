@@ -6,9 +6,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{self, BoxFuture};
+
 use super::watch::Watch;
 use super::worker::{AddIndex, Job, Plan};
-use super::{Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings, Watches};
+use super::{Action, Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings, Watches};
 use crate::Event;
 use crate::cache::{Index, IndexValue, Selection};
 use crate::context::Context;
@@ -67,7 +69,7 @@ impl<Q: Key> Parts<Q> {
         }));
     }
 
-    fn controller(mut self, job: impl Job<Q>) -> Controller {
+    fn controller(mut self, job: Box<dyn Job<Q>>) -> Controller {
         let watched = self.watches.iter().filter_map(|watch| watch.read.clone());
         self.settings.reads.extend(watched);
         let mut kinds: Vec<Kind> = self.settings.reads.iter().map(|r| r.kind.clone()).collect();
@@ -86,7 +88,7 @@ impl<Q: Key> Parts<Q> {
             settings: self.settings,
             watches: self.watches,
             indexes: self.indexes,
-            job: Arc::new(job),
+            job,
         };
         Controller {
             declaration,
@@ -218,10 +220,13 @@ impl<K: Typed> ForObjects<K> {
         let primary: Source<Event<K>> = self.primary.into();
         let watch = Watch::new(primary, handler::object());
         self.parts.watches.insert(0, watch);
-        self.parts.controller(ObjectJob {
-            reconciler,
-            kind: PhantomData,
-        })
+        controller_of_objects(
+            self.parts,
+            Box::new(ObjectJob {
+                reconciler,
+                kind: PhantomData,
+            }),
+        )
     }
 }
 
@@ -262,8 +267,13 @@ impl<Q: Key> ForKeys<Q> {
 
     /// Finishes the declaration with the function or the value that reconciles.
     pub fn reconcile(self, reconciler: impl ReconcileKey<Q>) -> Controller {
-        self.parts.controller(KeyJob { reconciler })
+        self.parts.controller(Box::new(KeyJob { reconciler }))
     }
+}
+
+/// Not generic, so that the workers of all controllers of objects are compiled once.
+fn controller_of_objects(parts: Parts<ObjectKey>, job: Box<dyn Job<ObjectKey>>) -> Controller {
+    parts.controller(job)
 }
 
 struct ObjectJob<K, R> {
@@ -272,12 +282,12 @@ struct ObjectJob<K, R> {
 }
 
 impl<K: Typed, R: Reconcile<K>> Job<ObjectKey> for ObjectJob<K, R> {
-    async fn run(&self, key: ObjectKey, mut cx: Context) -> crate::Result<super::Action> {
+    fn run(&self, key: ObjectKey, mut cx: Context) -> BoxFuture<'_, crate::Result<Action>> {
         let Some(object) = cx.get::<K>(&key) else {
-            return Ok(super::Action::done());
+            return Box::pin(future::ready(Ok(Action::done())));
         };
         cx.about = Some(Arc::new(object.object_ref(&())));
-        self.reconciler.reconcile(object, cx).await
+        Box::pin(self.reconciler.reconcile(object, cx))
     }
 }
 
@@ -286,7 +296,7 @@ struct KeyJob<R> {
 }
 
 impl<Q: Key, R: ReconcileKey<Q>> Job<Q> for KeyJob<R> {
-    async fn run(&self, key: Q, cx: Context) -> crate::Result<super::Action> {
-        self.reconciler.reconcile(key, cx).await
+    fn run(&self, key: Q, cx: Context) -> BoxFuture<'_, crate::Result<Action>> {
+        Box::pin(self.reconciler.reconcile(key, cx))
     }
 }

@@ -1,11 +1,10 @@
 //! The workers: take a key, reconcile it, and do what its result asks for.
 
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{FutureExt, join_all};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use sendo_world::Stop;
 use tokio::sync::oneshot;
 use tracing::Instrument;
@@ -22,22 +21,22 @@ use crate::source::Opening;
 
 /// What a worker does with a key.
 pub(crate) trait Job<Q>: Send + Sync + 'static {
-    fn run(&self, key: Q, cx: Context) -> impl Future<Output = Result<Action>> + Send;
+    fn run(&self, key: Q, cx: Context) -> BoxFuture<'_, Result<Action>>;
 }
 
 /// Adds a declared index to the informer it belongs to.
 pub(crate) type AddIndex = Box<dyn FnOnce(&Reader) + Send>;
 
-/// A controller as declared, with its types known.
-pub(crate) struct Plan<Q, J> {
+/// A controller as declared, with the type of its keys known.
+pub(crate) struct Plan<Q> {
     pub(crate) name: String,
     pub(crate) settings: Settings<Q>,
     pub(crate) watches: Vec<Watch<Q>>,
     pub(crate) indexes: Vec<AddIndex>,
-    pub(crate) job: Arc<J>,
+    pub(crate) job: Box<dyn Job<Q>>,
 }
 
-impl<Q: Key, J: Job<Q>> Plan<Q, J> {
+impl<Q: Key> Plan<Q> {
     /// Opens the sources, whose events fill the queue from now on.
     pub(crate) fn prepare(self, surroundings: Surroundings) -> Prepared {
         let Surroundings { cache, world, .. } = &surroundings;
@@ -159,11 +158,11 @@ impl<Q: Key> Pumps<Q> {
 }
 
 /// The workers of one controller and what they share.
-struct Crew<Q, J> {
+struct Crew<Q> {
     name: String,
     workers: usize,
     timeout: Option<Duration>,
-    job: Arc<J>,
+    job: Box<dyn Job<Q>>,
     queue: Queue<Q>,
     metrics: ControllerMetrics,
     /// Who is told of every key that was reconciled with success.
@@ -177,7 +176,7 @@ struct Crew<Q, J> {
 /// as stuck: in code that never waits, where it cannot be dropped.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-impl<Q: Key, J: Job<Q>> Crew<Q, J> {
+impl<Q: Key> Crew<Q> {
     fn stuck(&self) -> Option<Stuck> {
         let (name, limit) = (self.name.clone(), self.timeout?);
         let stats = self.queue.stats_while_alive();
@@ -240,7 +239,9 @@ impl<Q: Key, J: Job<Q>> Crew<Q, J> {
             key: key.to_string().into(),
             about: None,
         };
-        let guarded = AssertUnwindSafe(self.job.run(key.clone(), cx)).catch_unwind();
+        // What runs before the first await is guarded, too.
+        let run = async { self.job.run(key.clone(), cx).await };
+        let guarded = AssertUnwindSafe(run).catch_unwind();
         let ended = match self.timeout {
             Some(limit) => self.shared.world.clock().timeout(limit, guarded).await,
             None => Some(guarded.await),

@@ -39,12 +39,16 @@ fn default(autoscaler: &mut Value) {
     let is_v2 = autoscaler.text("apiVersion") != V1;
     let spec = autoscaler.object("spec");
     spec.default_to("minReplicas", 1);
-    // Whether version 1 needs a default shows only once its annotations are read.
     if is_v2 {
         if spec.items("metrics").is_empty() {
             spec.set("metrics", json!([cpu_metric(DEFAULT_UTILIZATION)]));
         }
         default_behavior(spec);
+    } else {
+        // Whether version 1 needs a default shows only once its annotations are read.
+        let seen = version_one::from_v2(&version_one::to_v2(autoscaler));
+        let spec = autoscaler.object("spec");
+        spec.copy_from("targetCPUUtilizationPercentage", seen.at("spec"));
     }
 }
 
@@ -85,6 +89,20 @@ mod tests {
             autoscaler["spec"],
             json!({"maxReplicas": 3, "minReplicas": 1, "metrics": [cpu_metric(80)]})
         );
+    }
+
+    #[test]
+    fn so_does_one_of_version_one_unless_its_annotations_hold_metrics() {
+        let mut plain = json!({"apiVersion": V1, "spec": {"maxReplicas": 3}});
+        default(&mut plain);
+        assert_eq!(plain["spec"]["targetCPUUtilizationPercentage"], 80);
+
+        let metric =
+            r#"[{"type": "Pods", "pods": {"metricName": "m", "targetAverageValue": "1"}}]"#;
+        let mut rich = json!({"apiVersion": V1, "spec": {"maxReplicas": 3},
+            "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": metric}}});
+        default(&mut rich);
+        assert!(!rich["spec"].has("targetCPUUtilizationPercentage"));
     }
 
     #[test]

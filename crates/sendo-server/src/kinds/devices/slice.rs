@@ -41,7 +41,7 @@ pub(super) fn validate(errors: &mut Errors, spec: &Value, old: &Value) {
             check::immutable(errors, &path.child(key), spec.at(key), old.at(key));
         }
     }
-    places(errors, &path, spec);
+    OF_SLICE.validate(errors, &path, spec);
     if spec.has("sharedCounters") && spec.has("devices") {
         let fault = "only one of `sharedCounters` or `devices` is allowed";
         errors.push(Error::invalid(&path, "", fault));
@@ -93,54 +93,78 @@ fn pool(errors: &mut Errors, path: &Path, pool: &Value) {
     }
 }
 
-/// Where the devices of a slice are: said in one of four ways.
-fn places(errors: &mut Errors, path: &Path, spec: &Value) {
-    const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    let mut said = Vec::new();
-    match spec.at("nodeName").as_str() {
-        Some("") => {
-            let fault = "must be either unset or set to a non-empty string";
-            errors.push(Error::invalid(&path.child("nodeName"), "", fault));
-        }
-        Some(name) => {
-            said.push("`nodeName`");
-            let faults = forms::dns1123_subdomain(name);
-            check::faults(errors, &path.child("nodeName"), name, faults);
-        }
-        None => {}
-    }
-    if spec.has("nodeSelector") {
-        said.push("`nodeSelector`");
-        let (path, selector) = (path.child("nodeSelector"), spec.at("nodeSelector"));
-        affinity::node_selector(errors, &path, selector, LabelValues::Judged);
-        let terms = selector.items("nodeSelectorTerms");
-        if terms.len() != 1 {
-            let shown = internal::bad_value("[NodeSelectorTerm", selector.at("nodeSelectorTerms"));
-            let fault = "must have exactly one node selector term";
-            errors.push(Error::invalid(
-                &path.child("nodeSelectorTerms"),
-                shown,
-                fault,
-            ));
-        }
-    }
-    for (key, shown) in [
-        ("allNodes", "`allNodes`"),
-        ("perDeviceNodeSelection", "`perDeviceNodeSelection`"),
-    ] {
-        match spec.switch(key) {
-            Some(true) => said.push(shown),
-            Some(false) => errors.push(Error::invalid(&path.child(key), false, UNSET_OR_TRUE)),
+/// In which ways a slice or a device says where it is, and how that is refused.
+struct Place {
+    switches: &'static [&'static str],
+    /// How many terms a selector of nodes must have, if that matters.
+    terms: Option<usize>,
+    empty_name: &'static str,
+    not_said: &'static str,
+    said_twice: &'static str,
+}
+
+const OF_SLICE: Place = Place {
+    switches: &["allNodes", "perDeviceNodeSelection"],
+    terms: Some(1),
+    empty_name: "must be either unset or set to a non-empty string",
+    not_said: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
+    said_twice: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set",
+};
+
+const OF_DEVICE: Place = Place {
+    switches: &["allNodes"],
+    terms: None,
+    empty_name: "must not be empty",
+    not_said: ONE_PLACE_OF_DEVICE,
+    said_twice: ONE_PLACE_OF_DEVICE,
+};
+
+const ONE_PLACE_OF_DEVICE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+     `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+
+impl Place {
+    /// It is said in exactly one way.
+    fn validate(&self, errors: &mut Errors, path: &Path, own: &Value) {
+        let mut said = Vec::new();
+        match own.at("nodeName").as_str() {
+            Some("") => {
+                let path = path.child("nodeName");
+                errors.push(Error::invalid(&path, "", self.empty_name));
+            }
+            Some(name) => {
+                said.push("`nodeName`".to_owned());
+                let faults = forms::dns1123_subdomain(name);
+                check::faults(errors, &path.child("nodeName"), name, faults);
+            }
             None => {}
         }
-    }
-    match said.len() {
-        0 => errors.push(Error::required(path, ONE)),
-        1 => {}
-        _ => {
-            let fault = format!("{ONE}, but multiple fields are set");
-            let shown = format!("{{{}}}", said.join(", "));
-            errors.push(Error::invalid(path, shown, fault));
+        if own.has("nodeSelector") {
+            said.push("`nodeSelector`".to_owned());
+            let (path, selector) = (path.child("nodeSelector"), own.at("nodeSelector"));
+            affinity::node_selector(errors, &path, selector, LabelValues::Judged);
+            let terms = selector.items("nodeSelectorTerms").len();
+            if self.terms.is_some_and(|most| most != terms) {
+                let terms = selector.at("nodeSelectorTerms");
+                let shown = internal::bad_value("[NodeSelectorTerm", terms);
+                let fault = "must have exactly one node selector term";
+                let path = path.child("nodeSelectorTerms");
+                errors.push(Error::invalid(&path, shown, fault));
+            }
+        }
+        for key in self.switches {
+            match own.switch(key) {
+                Some(true) => said.push(format!("`{key}`")),
+                Some(false) => errors.push(Error::invalid(&path.child(key), false, UNSET_OR_TRUE)),
+                None => {}
+            }
+        }
+        match said.len() {
+            0 => errors.push(Error::required(path, self.not_said)),
+            1 => {}
+            _ => {
+                let shown = format!("{{{}}}", said.join(", "));
+                errors.push(Error::invalid(path, shown, self.said_twice));
+            }
         }
     }
 }
@@ -276,46 +300,7 @@ fn device_place(errors: &mut Errors, path: &Path, device: &Value, says_place: bo
         }
         return;
     }
-    const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
-                       `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-    let mut said = Vec::new();
-    match device.at("nodeName").as_str() {
-        Some("") => {
-            errors.push(Error::invalid(
-                &path.child("nodeName"),
-                "",
-                "must not be empty",
-            ));
-        }
-        Some(name) => {
-            said.push("`nodeName`");
-            let faults = forms::dns1123_subdomain(name);
-            check::faults(errors, &path.child("nodeName"), name, faults);
-        }
-        None => {}
-    }
-    if device.has("nodeSelector") {
-        said.push("`nodeSelector`");
-        let (path, selector) = (path.child("nodeSelector"), device.at("nodeSelector"));
-        affinity::node_selector(errors, &path, selector, LabelValues::Judged);
-    }
-    match device.switch("allNodes") {
-        Some(true) => said.push("`allNodes`"),
-        Some(false) => errors.push(Error::invalid(
-            &path.child("allNodes"),
-            false,
-            UNSET_OR_TRUE,
-        )),
-        None => {}
-    }
-    match said.len() {
-        0 => errors.push(Error::required(path, ONE)),
-        1 => {}
-        _ => {
-            let shown = format!("{{{}}}", said.join(", "));
-            errors.push(Error::invalid(path, shown, ONE));
-        }
-    }
+    OF_DEVICE.validate(errors, path, device);
 }
 
 #[cfg(test)]

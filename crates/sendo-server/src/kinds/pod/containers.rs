@@ -51,16 +51,7 @@ pub(super) fn containers(errors: &mut Errors, path: &Path, around: &Surroundings
         let path = &path.index(i);
         container_of_any_kind(errors, path, container, around);
         unique_name(errors, path, &mut names, container.text("name"));
-        if container.has("lifecycle") {
-            let lifecycle = container.at("lifecycle");
-            probes::lifecycle(
-                errors,
-                &path.child("lifecycle"),
-                lifecycle,
-                around.grace_period(),
-            );
-        }
-        probes::probes(errors, path, container, around.grace_period());
+        probes::hooks_and_probes(errors, path, container, around.grace_period());
         restart_policy(errors, path, container);
     }
     host_ports(errors, path, containers);
@@ -82,16 +73,7 @@ pub(super) fn init_containers(errors: &mut Errors, list: &Path, around: &Surroun
         host_ports(errors, list, std::slice::from_ref(container));
         let is_sidecar = container.text("restartPolicy") == "Always";
         if is_sidecar {
-            if container.has("lifecycle") {
-                let lifecycle = container.at("lifecycle");
-                probes::lifecycle(
-                    errors,
-                    &path.child("lifecycle"),
-                    lifecycle,
-                    around.grace_period(),
-                );
-            }
-            probes::probes(errors, path, container, around.grace_period());
+            probes::hooks_and_probes(errors, path, container, around.grace_period());
             continue;
         }
         for key in [

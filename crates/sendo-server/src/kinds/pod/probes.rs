@@ -10,13 +10,23 @@ use crate::kinds::value::Read;
 const LIFECYCLE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 const PROBE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
-/// The three probes of a container.
-pub(super) fn probes(
+/// The hooks and the three probes of a container.
+pub(super) fn hooks_and_probes(
     errors: &mut Errors,
     path: &Path,
     container: &Value,
     grace_period: Option<i64>,
 ) {
+    lifecycle(
+        errors,
+        &path.child("lifecycle"),
+        container.at("lifecycle"),
+        grace_period,
+    );
+    probes(errors, path, container, grace_period);
+}
+
+fn probes(errors: &mut Errors, path: &Path, container: &Value, grace_period: Option<i64>) {
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.at(key);
         if probe.is_null() {
@@ -65,13 +75,7 @@ fn probe(errors: &mut Errors, path: &Path, probe: &Value, grace_period: Option<i
     }
 }
 
-/// The hooks of a container.
-pub(super) fn lifecycle(
-    errors: &mut Errors,
-    path: &Path,
-    lifecycle: &Value,
-    grace_period: Option<i64>,
-) {
+fn lifecycle(errors: &mut Errors, path: &Path, lifecycle: &Value, grace_period: Option<i64>) {
     for key in ["postStart", "preStop"] {
         if lifecycle.has(key) {
             handler(

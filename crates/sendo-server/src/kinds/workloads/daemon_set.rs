@@ -47,6 +47,8 @@ pub(super) const RULES: Rules = Rules {
 };
 
 fn default(set: &mut Value) {
+    // A field that is a number is always there.
+    set_template_generation(set, template_generation(set));
     let spec = set.object("spec");
     let strategy = spec.object("updateStrategy");
     strategy.default_if_zero("type", "RollingUpdate");

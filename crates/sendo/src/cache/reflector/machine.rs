@@ -7,12 +7,12 @@ use std::time::Duration;
 use kube::core::Status;
 use sendo_world::Random;
 
-use super::super::held::Held;
+use super::super::held::{AnyObject, Held};
 use super::super::state::{Unreadable, Verb, WatchError};
 use super::super::store::Listed;
 use super::backoff::Backoff;
 use super::wire::{Line, Page, keys};
-use crate::object::{Object, ObjectKey};
+use crate::object::ObjectKey;
 
 /// How many objects a page of a list holds at most.
 const PAGE: u32 = 500;
@@ -21,22 +21,22 @@ const PAGE: u32 = 500;
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
 /// Lists, watches, and knows what to do when either fails.
-pub(super) struct Machine<K> {
+pub(super) struct Machine {
     /// How an object of a list is kept until the list is whole.
-    hold: Hold<K>,
-    phase: Phase<K>,
+    hold: Hold,
+    phase: Phase,
     backoff: Backoff,
     /// Whether lists are asked for as streams: until the API server shows that
     /// it cannot do that.
     streams: bool,
 }
 
-pub(super) type Hold<K> = Box<dyn Fn(Arc<K>) -> Held<K> + Send + Sync>;
+pub(super) type Hold = Box<dyn Fn(Arc<dyn AnyObject>) -> Held + Send + Sync>;
 
-enum Phase<K> {
+enum Phase {
     /// A watch that begins with all there is.
     Streaming {
-        objects: BTreeMap<ObjectKey, Held<K>>,
+        objects: BTreeMap<ObjectKey, Held>,
         unreadable: BTreeMap<ObjectKey, Unreadable>,
     },
     Listing {
@@ -44,7 +44,7 @@ enum Phase<K> {
         /// Whether to ask for pages. A list too long to page through before its
         /// first page is too old is asked for in one piece.
         paged: bool,
-        objects: Vec<(ObjectKey, Held<K>)>,
+        objects: Vec<(ObjectKey, Held)>,
         unreadable: Vec<Unreadable>,
     },
     Watching {
@@ -67,12 +67,11 @@ pub(super) enum Request {
 }
 
 /// What came of it.
-#[derive(Debug)]
-pub(super) enum Input<K> {
-    Page(Page<K>),
+pub(super) enum Input {
+    Page(Page),
     /// The watch is open.
     Opened,
-    Line(Line<K>),
+    Line(Line),
     /// The watch ended as it should, after having lived so long.
     Ended {
         lived: Duration,
@@ -86,7 +85,7 @@ pub(super) enum Input<K> {
     CannotStream,
 }
 
-impl<K> Input<K> {
+impl Input {
     pub(super) fn failed(error: impl Into<WatchError>, lived: Duration) -> Self {
         let error = error.into();
         Input::Failed { error, lived }
@@ -94,8 +93,8 @@ impl<K> Input<K> {
 }
 
 /// What the cache is to take in, and what to do then.
-pub(super) struct Reaction<K> {
-    pub(super) update: Option<Update<K>>,
+pub(super) struct Reaction {
+    pub(super) update: Option<Update>,
     pub(super) next: Next,
 }
 
@@ -117,10 +116,10 @@ impl Next {
     }
 }
 
-pub(in crate::cache) enum Update<K> {
-    Listed(Listed<K>, Vec<Unreadable>),
-    Applied(Arc<K>),
-    Deleted(K),
+pub(in crate::cache) enum Update {
+    Listed(Listed, Vec<Unreadable>),
+    Applied(Arc<dyn AnyObject>),
+    Deleted(Arc<dyn AnyObject>),
     DeletedUnreadable(ObjectKey, u64),
     Unreadable(Unreadable, u64),
     Progress(u64),
@@ -129,9 +128,9 @@ pub(in crate::cache) enum Update<K> {
     Failed(Verb, WatchError),
 }
 
-impl<K: Object> Machine<K> {
+impl Machine {
     /// One that streams lists, if it may and can.
-    pub(super) fn new(random: Random, streams: bool, hold: Hold<K>) -> Self {
+    pub(super) fn new(random: Random, streams: bool, hold: Hold) -> Self {
         Machine {
             hold,
             phase: Phase::first(streams),
@@ -160,7 +159,7 @@ impl<K: Object> Machine<K> {
     }
 
     /// Takes in what happened.
-    pub(super) fn on(&mut self, input: Input<K>) -> Reaction<K> {
+    pub(super) fn on(&mut self, input: Input) -> Reaction {
         match input {
             Input::Page(page) => self.page(page),
             Input::Opened => Reaction::read(Some(Update::Recovered)),
@@ -184,7 +183,7 @@ impl<K: Object> Machine<K> {
         }
     }
 
-    fn page(&mut self, page: Page<K>) -> Reaction<K> {
+    fn page(&mut self, page: Page) -> Reaction {
         let Phase::Listing {
             page: place,
             objects,
@@ -195,7 +194,7 @@ impl<K: Object> Machine<K> {
             unreachable!("a page comes only while listing");
         };
         let held = page.objects.into_iter();
-        objects.extend(held.map(|object| (ObjectKey::of(&*object), (self.hold)(object))));
+        objects.extend(held.map(|object| (object.key(), (self.hold)(object))));
         unreadable.extend(page.unreadable);
         if page.next.is_some() {
             *place = page.next;
@@ -210,7 +209,7 @@ impl<K: Object> Machine<K> {
     }
 
     /// A line of a list that comes as a stream.
-    fn streamed(&mut self, line: Line<K>) -> Reaction<K> {
+    fn streamed(&mut self, line: Line) -> Reaction {
         let Phase::Streaming {
             objects,
             unreadable,
@@ -220,12 +219,12 @@ impl<K: Object> Machine<K> {
         };
         match line {
             Line::Applied(object) => {
-                let key = ObjectKey::of(&*object);
+                let key = object.key();
                 unreadable.remove(&key);
                 objects.insert(key, (self.hold)(object));
             }
             Line::Deleted(object) => {
-                objects.remove(&ObjectKey::of(&object));
+                objects.remove(&object.key());
             }
             Line::DeletedUnreadable { key, .. } => {
                 unreadable.remove(&key);
@@ -252,7 +251,7 @@ impl<K: Object> Machine<K> {
         Reaction::read(None)
     }
 
-    fn broke_off(&mut self, status: Status) -> Reaction<K> {
+    fn broke_off(&mut self, status: Status) -> Reaction {
         let error = match status.code {
             410 => WatchError::Expired(status.message),
             _ => WatchError::Other(status.message),
@@ -260,10 +259,10 @@ impl<K: Object> Machine<K> {
         self.list_anew(error)
     }
 
-    fn line(&mut self, line: Line<K>) -> Reaction<K> {
+    fn line(&mut self, line: Line) -> Reaction {
         let (version, update) = match line {
-            Line::Applied(object) => (version_text(&*object), Update::Applied(object)),
-            Line::Deleted(object) => (version_text(&object), Update::Deleted(object)),
+            Line::Applied(object) => (object.version_text().to_owned(), Update::Applied(object)),
+            Line::Deleted(object) => (object.version_text().to_owned(), Update::Deleted(object)),
             Line::DeletedUnreadable { key, version } => {
                 let update = Update::DeletedUnreadable(key, number(&version));
                 (version, update)
@@ -287,7 +286,7 @@ impl<K: Object> Machine<K> {
         Reaction::read(Some(update))
     }
 
-    fn failed(&mut self, error: WatchError, lived: Duration) -> Reaction<K> {
+    fn failed(&mut self, error: WatchError, lived: Duration) -> Reaction {
         if lived >= LONG_ENOUGH {
             self.backoff.reset();
         }
@@ -306,7 +305,7 @@ impl<K: Object> Machine<K> {
     }
 
     /// The watch cannot go on from where it was.
-    fn list_anew(&mut self, error: WatchError) -> Reaction<K> {
+    fn list_anew(&mut self, error: WatchError) -> Reaction {
         let verb = self.verb();
         let expired = matches!(error, WatchError::Expired(_));
         let at_once = expired && self.backoff.failures() == 0;
@@ -328,11 +327,7 @@ impl<K: Object> Machine<K> {
     }
 }
 
-fn listed<K: Object>(
-    version: &str,
-    objects: Vec<(ObjectKey, Held<K>)>,
-    unreadable: Vec<Unreadable>,
-) -> Update<K> {
+fn listed(version: &str, objects: Vec<(ObjectKey, Held)>, unreadable: Vec<Unreadable>) -> Update {
     let listed = Listed {
         version: number(version),
         objects,
@@ -341,7 +336,7 @@ fn listed<K: Object>(
     Update::Listed(listed, unreadable)
 }
 
-impl<K> Phase<K> {
+impl Phase {
     fn first(streams: bool) -> Self {
         match streams {
             true => Phase::Streaming {
@@ -362,13 +357,13 @@ impl<K> Phase<K> {
     }
 }
 
-impl<K> Reaction<K> {
-    fn read(update: Option<Update<K>>) -> Self {
+impl Reaction {
+    fn read(update: Option<Update>) -> Self {
         let next = Next::Read;
         Reaction { update, next }
     }
 
-    fn request(update: Option<Update<K>>, after: Duration) -> Self {
+    fn request(update: Option<Update>, after: Duration) -> Self {
         let next = Next::Request { after };
         Reaction { update, next }
     }
@@ -378,10 +373,6 @@ fn number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
-fn version_text<K: Object>(object: &K) -> String {
-    object.meta().resource_version.clone().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,11 +380,11 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn machine() -> Machine<ConfigMap> {
+    fn machine() -> Machine {
         Machine::new(Random::from_seed(1), false, Box::new(Held::Whole))
     }
 
-    fn page(version: &str, next: Option<&str>) -> Input<ConfigMap> {
+    fn page(version: &str, next: Option<&str>) -> Input {
         Input::Page(Page {
             version: version.to_owned(),
             next: next.map(str::to_owned),
@@ -402,7 +393,7 @@ mod tests {
         })
     }
 
-    fn watching(version: &str) -> Machine<ConfigMap> {
+    fn watching(version: &str) -> Machine {
         let mut machine = machine();
         assert!(machine.on(page(version, None)).next.wait().is_zero());
         machine
@@ -420,7 +411,7 @@ mod tests {
         }
     }
 
-    fn error(code: u16) -> Input<ConfigMap> {
+    fn error(code: u16) -> Input {
         Input::Line(Line::Error(Box::new(Status {
             code,
             ..Status::default()
@@ -511,17 +502,17 @@ mod tests {
         assert_eq!(machine.request(), watch_from("9"));
     }
 
-    fn streaming() -> Machine<ConfigMap> {
+    fn streaming() -> Machine {
         Machine::new(Random::from_seed(1), true, Box::new(Held::Whole))
     }
 
-    fn applied(name: &str) -> Input<ConfigMap> {
+    fn applied(name: &str) -> Input {
         let mut map = ConfigMap::default();
         map.metadata.name = Some(name.to_owned());
         Input::Line(Line::Applied(Arc::new(map)))
     }
 
-    fn bookmark(version: &str, ends_list: bool) -> Input<ConfigMap> {
+    fn bookmark(version: &str, ends_list: bool) -> Input {
         let version = version.to_owned();
         Input::Line(Line::Bookmark { version, ends_list })
     }

@@ -22,7 +22,6 @@ use super::state::{Verb, WatchError};
 use super::store::Scope;
 use crate::client;
 use crate::client::request::{Request as HttpRequest, Transport};
-use crate::object::Object;
 
 pub(super) use self::machine::Update;
 
@@ -43,8 +42,8 @@ const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Keeps one scope of an informer up to date.
-pub(super) struct Reflector<K> {
-    pub(super) informer: Arc<Shared<K>>,
+pub(super) struct Reflector {
+    pub(super) informer: Arc<Shared>,
     pub(super) scope: Scope,
     pub(super) transport: Transport,
     pub(super) clock: Clock,
@@ -53,7 +52,7 @@ pub(super) struct Reflector<K> {
     pub(super) streaming: bool,
 }
 
-impl<K: Object> Reflector<K> {
+impl Reflector {
     /// Never returns. What it has taken in stays if it is dropped.
     pub(super) async fn run(self) {
         let informer = self.informer.clone();
@@ -73,7 +72,7 @@ impl<K: Object> Reflector<K> {
 
     async fn list(
         &self,
-        machine: &mut Machine<K>,
+        machine: &mut Machine,
         page: Option<String>,
         limit: Option<u32>,
     ) -> Duration {
@@ -94,14 +93,14 @@ impl<K: Object> Reflector<K> {
         }
     }
 
-    async fn fetch_page(&self, request: &HttpRequest) -> Result<Page<K>, client::Error> {
+    async fn fetch_page(&self, request: &HttpRequest) -> Result<Page, client::Error> {
         let bytes = self.transport.send(request).await?;
-        let page = Page::decode(&bytes, |object| self.informer.trim(object));
+        let page = Page::decode(&bytes, self.informer.reader());
         page.map_err(|cause| request.codec_error(&cause))
     }
 
     /// A watch from a version on, or of everything.
-    async fn watch(&self, machine: &mut Machine<K>, from: Option<String>) -> Duration {
+    async fn watch(&self, machine: &mut Machine, from: Option<String>) -> Duration {
         let seconds = self.random.below(WATCH_SECONDS);
         let request = self
             .request(Verb::Watch)
@@ -141,13 +140,13 @@ impl<K: Object> Reflector<K> {
         }
     }
 
-    async fn read(&self, lines: &mut Lines<Body>, opened: Moment, dead: Moment) -> Input<K> {
+    async fn read(&self, lines: &mut Lines<Body>, opened: Moment, dead: Moment) -> Input {
         let left = dead.since(self.clock.now());
         let read = self.clock.timeout(left, lines.next()).await;
         let lived = self.clock.now() - opened;
         let error = match read {
             Some(Ok(Some(line))) => {
-                let line = Line::decode(&line, |object| self.informer.trim(object));
+                let line = Line::decode(&line, self.informer.reader());
                 return Input::Line(line.unwrap_or_else(Line::broken));
             }
             Some(Ok(None)) => return Input::Ended { lived },
@@ -160,13 +159,13 @@ impl<K: Object> Reflector<K> {
     /// A list that comes as a stream is never long silent. An API server so old
     /// that it overlooks the question sends the objects, and never says that
     /// these were all.
-    async fn read_list(&self, lines: &mut Lines<Body>, opened: Moment, dead: Moment) -> Input<K> {
+    async fn read_list(&self, lines: &mut Lines<Body>, opened: Moment, dead: Moment) -> Input {
         let read = self.read(lines, opened, dead);
         let read = self.clock.timeout(STREAM_SILENCE, read).await;
         read.unwrap_or(Input::CannotStream)
     }
 
-    fn take_in(&self, machine: &mut Machine<K>, input: Input<K>) -> Next {
+    fn take_in(&self, machine: &mut Machine, input: Input) -> Next {
         let reaction = machine.on(input);
         if let Some(update) = reaction.update {
             let now = self.clock.wall();
@@ -177,7 +176,7 @@ impl<K: Object> Reflector<K> {
 
     fn request(&self, verb: Verb) -> HttpRequest {
         HttpRequest::get(self.informer.kind().path(self.scope.as_deref()))
-            .accept(match (K::metadata_api(), verb) {
+            .accept(match (self.informer.reader().is_metadata(), verb) {
                 (false, _) => "application/json",
                 (true, Verb::List) => METADATA_LIST,
                 (true, Verb::Watch) => METADATA,

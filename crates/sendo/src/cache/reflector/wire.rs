@@ -8,27 +8,27 @@ use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::super::held::AnyObject;
+use super::super::reader::Reader;
 use super::super::state::Unreadable;
 use crate::client::without_values;
-use crate::object::{Object, ObjectKey};
+use crate::object::ObjectKey;
 
 /// One page of a list.
-#[derive(Debug)]
-pub(super) struct Page<K> {
+pub(super) struct Page {
     pub(super) version: String,
     /// Where the next page begins.
     pub(super) next: Option<String>,
-    pub(super) objects: Vec<Arc<K>>,
+    pub(super) objects: Vec<Arc<dyn AnyObject>>,
     pub(super) unreadable: Vec<Unreadable>,
 }
 
 /// One line of a watch.
-#[derive(Debug)]
-pub(super) enum Line<K> {
+pub(super) enum Line {
     /// Created or changed.
-    Applied(Arc<K>),
+    Applied(Arc<dyn AnyObject>),
     /// Deleted, in its last state.
-    Deleted(K),
+    Deleted(Arc<dyn AnyObject>),
     /// Deleted, and what it was cannot be decoded.
     DeletedUnreadable { key: ObjectKey, version: String },
     /// Created or changed into something that cannot be decoded.
@@ -98,22 +98,8 @@ impl Named {
     }
 }
 
-/// The object, cut down to what is kept; or why it cannot be.
-fn decode<K: Object>(
-    object: &RawValue,
-    trim: impl Fn(&mut K) -> Result<(), String>,
-) -> Result<K, String> {
-    let object = serde_json::from_str::<K>(object.get());
-    let mut object = object.map_err(|error| without_values(&error))?;
-    trim(&mut object)?;
-    Ok(object)
-}
-
-impl<K: Object> Page<K> {
-    pub(super) fn decode(
-        bytes: &[u8],
-        trim: impl Fn(&mut K) -> Result<(), String>,
-    ) -> Result<Self, serde_json::Error> {
+impl Page {
+    pub(super) fn decode(bytes: &[u8], reader: &dyn Reader) -> Result<Self, serde_json::Error> {
         let raw: RawPage<'_> = serde_json::from_slice(bytes)?;
         let items = raw.items.unwrap_or_default();
         let mut page = Page {
@@ -123,8 +109,8 @@ impl<K: Object> Page<K> {
             unreadable: Vec::new(),
         };
         for item in items {
-            match decode(item, &trim) {
-                Ok(object) => page.objects.push(Arc::new(object)),
+            match reader.read(item.get().as_bytes()) {
+                Ok(object) => page.objects.push(object),
                 Err(cause) => page.unreadable.push(Unreadable {
                     key: Named::of(item).key(),
                     cause,
@@ -135,11 +121,8 @@ impl<K: Object> Page<K> {
     }
 }
 
-impl<K: Object> Line<K> {
-    pub(super) fn decode(
-        line: &[u8],
-        trim: impl Fn(&mut K) -> Result<(), String>,
-    ) -> Result<Self, serde_json::Error> {
+impl Line {
+    pub(super) fn decode(line: &[u8], reader: &dyn Reader) -> Result<Self, serde_json::Error> {
         let raw: RawLine<'_> = serde_json::from_slice(line)?;
         let deleted = match raw.r#type {
             "ADDED" | "MODIFIED" => false,
@@ -156,9 +139,9 @@ impl<K: Object> Line<K> {
             }
             _ => return Ok(Line::Error(serde_json::from_str(raw.object.get())?)),
         };
-        let cause = match decode(raw.object, &trim) {
+        let cause = match reader.read(raw.object.get().as_bytes()) {
             Ok(object) if deleted => return Ok(Line::Deleted(object)),
-            Ok(object) => return Ok(Line::Applied(Arc::new(object))),
+            Ok(object) => return Ok(Line::Applied(object)),
             Err(cause) => cause,
         };
         let named = Named::of(raw.object);
@@ -170,9 +153,7 @@ impl<K: Object> Line<K> {
         let object = Unreadable { key, cause };
         Ok(Line::Unreadable { object, version })
     }
-}
 
-impl<K> Line<K> {
     /// A line that is no event at all: nothing after it can be trusted.
     pub(super) fn broken(error: serde_json::Error) -> Self {
         Line::Error(Box::new(Status {
@@ -189,11 +170,16 @@ pub(super) fn keys(unreadable: &[Unreadable]) -> BTreeSet<ObjectKey> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::options::KindOptions;
     use super::*;
     use k8s_openapi::api::core::v1::Secret;
 
-    fn line(text: &str) -> Line<Secret> {
-        Line::decode(text.as_bytes(), |_| Ok(())).unwrap()
+    fn reader() -> KindOptions<Secret> {
+        KindOptions::new()
+    }
+
+    fn line(text: &str) -> Line {
+        Line::decode(text.as_bytes(), &reader()).unwrap()
     }
 
     #[test]
@@ -244,7 +230,7 @@ mod tests {
     #[test]
     fn a_page_with_no_items_is_empty() {
         let page = r#"{"metadata":{"resourceVersion":"3","continue":""},"items":null}"#;
-        let page = Page::<Secret>::decode(page.as_bytes(), |_| Ok(())).unwrap();
+        let page = Page::decode(page.as_bytes(), &reader()).unwrap();
         assert!(page.objects.is_empty() && page.next.is_none());
     }
 }

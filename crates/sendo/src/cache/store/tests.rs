@@ -12,8 +12,9 @@ use super::*;
 use crate::Event;
 use crate::cache::index::Index;
 use crate::cache::listing::Listing;
+use crate::cache::options::KindOptions;
 use crate::cache::snapshot::Snapshot;
-use crate::object::Typed;
+use crate::object::{ObjectExt, Typed};
 
 static BY_VALUE: Index<ConfigMap, String> =
     Index::new("by-value", |map| map.data.as_ref()?.get("value").cloned());
@@ -40,6 +41,10 @@ impl State {
         });
         Arc::new(serde_json::from_value(object).unwrap())
     }
+}
+
+fn codec() -> Codec {
+    Codec::new(Arc::new(KindOptions::<ConfigMap>::new()))
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -105,7 +110,7 @@ impl Api {
 /// A program with a store, and what is under way between it and the API.
 struct Program {
     api: Api,
-    store: Store<ConfigMap>,
+    store: Store,
     /// How far the watch has come.
     watched: u64,
     /// Own writes whose answer is still to come, and those whose has.
@@ -119,7 +124,7 @@ impl Program {
     fn new() -> Self {
         let selection = Selection::labels("selected=true".parse().unwrap());
         let kind = Arc::new(ConfigMap::kind());
-        let mut store = Store::new(kind, Arc::new(selection), Arc::new(Codec::Whole));
+        let mut store = Store::new(kind, Arc::new(selection), Arc::new(codec()));
         store.view_mut().add_index(&BY_VALUE);
         let mut program = Program {
             api: Api::default(),
@@ -186,6 +191,7 @@ impl Program {
             (Some(mut state), None) => {
                 state.version = self.watched;
                 let last = Some(state.to_object(entry.name));
+                let last = last.map(|last| last as Arc<dyn AnyObject>);
                 let deleted = self.store.delete(&ALL, key(entry.name), last, self.watched);
                 deleted.into_iter().collect()
             }
@@ -215,10 +221,10 @@ impl Program {
         self.tell(changes);
     }
 
-    fn tell(&mut self, changes: Vec<Change<ConfigMap>>) {
+    fn tell(&mut self, changes: Vec<Change>) {
         for (key, notice) in changes {
             let before = self.told.get(&key);
-            match notice.open(&Codec::Whole) {
+            match notice.open::<ConfigMap>(&codec()) {
                 Event::Created { object, .. } => {
                     assert!(before.is_none(), "created twice");
                     self.told.insert(key, object);
@@ -265,7 +271,8 @@ impl Program {
         let all = || Snapshot::new(Arc::new(self.store.view().clone())).list();
         for value in 0..3 {
             let value = value.to_string();
-            let scanned = all().filter(|map| map.data.as_ref().unwrap()["value"] == value);
+            let scanned =
+                all().filter(|map: &ConfigMap| map.data.as_ref().unwrap()["value"] == value);
             let found: Listing<'_, ConfigMap> = all().by(&BY_VALUE, value.clone());
             assert_eq!(found.keys(), scanned.keys());
         }
@@ -305,11 +312,11 @@ fn reads_are_never_behind_the_watch_nor_the_programs_own_writes() {
     }
 }
 
-fn store() -> Store<ConfigMap> {
+fn store() -> Store {
     Store::new(
         Arc::new(ConfigMap::kind()),
         Arc::default(),
-        Arc::new(Codec::Whole),
+        Arc::new(codec()),
     )
 }
 
@@ -322,7 +329,7 @@ fn state(uid: u64, version: u64) -> State {
     }
 }
 
-fn shown(store: &Store<ConfigMap>) -> Option<u64> {
+fn shown(store: &Store) -> Option<u64> {
     let object = store.view().objects.get(&key("a"))?;
     Some(object.version())
 }

@@ -7,7 +7,12 @@ use sendo_world::Random;
 use serde_json::json;
 
 use super::*;
+use crate::cache::options::KindOptions;
 use crate::object::{ObjectExt, Uid};
+
+fn codec() -> Codec {
+    Codec::new(Arc::new(KindOptions::<ConfigMap>::new()))
+}
 
 fn object(name: &str, uid: u64, version: u64) -> Arc<ConfigMap> {
     let meta =
@@ -42,7 +47,7 @@ fn unread(events: impl IntoIterator<Item = Event<ConfigMap>>) -> Vec<String> {
         unread.push("a".into(), event.into(), Moment::START);
     }
     std::iter::from_fn(|| unread.pop())
-        .map(|unopened| words(unopened.open(&Codec::Whole)))
+        .map(|unopened| words(unopened.open(&codec())))
         .collect()
 }
 
@@ -116,7 +121,7 @@ fn a_slow_reader_is_told_the_truth_in_order() {
 }
 
 struct Run {
-    unread: Unread<ConfigMap>,
+    unread: Unread,
     now: BTreeMap<ObjectKey, Arc<ConfigMap>>,
     told: BTreeMap<ObjectKey, Arc<ConfigMap>>,
     /// Objects that have something unread, by uid.
@@ -186,7 +191,7 @@ impl Run {
 
     fn read(&mut self) -> bool {
         let popped = self.unread.pop();
-        let event = match popped.map(|unopened| unopened.open(&Codec::Whole)) {
+        let event = match popped.map(|unopened| unopened.open::<ConfigMap>(&codec())) {
             None => return false,
             Some(Delivery::Synced) => {
                 assert!(!std::mem::replace(&mut self.synced, true), "synced twice");

@@ -1,0 +1,216 @@
+//! What a server is asked, and how soon it answers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use futures::future::try_join_all;
+use http_body_util::BodyExt as _;
+use sendo::World;
+use serde_json::{Value, json};
+
+use super::client::{Connection, Target};
+use crate::pods;
+
+const PODS: &str = "/api/v1/namespaces/bench/pods";
+const MAPS: &str = "/api/v1/namespaces/bench/configmaps";
+
+/// How often something was done a second, and how long the slowest of a hundred took.
+#[derive(Clone, Copy)]
+pub(crate) struct Rate {
+    pub(crate) per_second: f64,
+    pub(crate) p99: Duration,
+}
+
+/// A server with a namespace to work in.
+pub(crate) struct Load {
+    world: World,
+    target: Target,
+    connection: Connection,
+    created: AtomicU64,
+}
+
+impl Load {
+    pub(crate) async fn begin(world: &World, target: &Target) -> anyhow::Result<Self> {
+        let mut connection = target.connect(world).await?;
+        let namespace = json!({"metadata": {"name": "bench"}});
+        connection.create("/api/v1/namespaces", &namespace).await?;
+        // Pods need their account.
+        let account = "/api/v1/namespaces/bench/serviceaccounts/default";
+        let there = world.clock().timeout(Duration::from_secs(30), async {
+            while connection.get(account).await.is_err() {
+                world.clock().sleep(Duration::from_millis(5)).await;
+            }
+        });
+        there.await.context("nobody makes service accounts")?;
+        Ok(Load {
+            world: world.clone(),
+            target: target.clone(),
+            connection,
+            created: AtomicU64::new(0),
+        })
+    }
+
+    /// Does `each` `count` times, by so many workers on one connection.
+    async fn run<F>(
+        &self,
+        workers: u64,
+        count: u64,
+        each: impl Fn(Connection, u64) -> F,
+    ) -> anyhow::Result<Rate>
+    where
+        F: Future<Output = anyhow::Result<Bytes>>,
+    {
+        let clock = self.world.clock();
+        let next = AtomicU64::new(0);
+        let began = clock.now();
+        let worker = || async {
+            let mut took = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return anyhow::Ok(took);
+                }
+                let sent = clock.now();
+                each(self.connection.clone(), number).await?;
+                took.push(clock.now() - sent);
+            }
+        };
+        let took = try_join_all((0..workers).map(|_| worker())).await?;
+        let all = clock.now() - began;
+        let mut took: Vec<Duration> = took.into_iter().flatten().collect();
+        took.sort();
+        let slowest = took.len().saturating_sub(1) * 99 / 100;
+        Ok(Rate {
+            per_second: count as f64 / all.as_secs_f64(),
+            p99: took.get(slowest).copied().unwrap_or_default(),
+        })
+    }
+
+    pub(crate) async fn create_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
+        let first = self.created.fetch_add(count, Ordering::Relaxed);
+        self.run(workers, count, |mut connection, number| async move {
+            let pod = new_pod(first + number);
+            connection.create(PODS, &pod).await
+        })
+        .await
+    }
+
+    pub(crate) async fn get_pods(&self, count: u64) -> anyhow::Result<Rate> {
+        let known = self.created.load(Ordering::Relaxed);
+        self.run(1, count, |mut connection, number| async move {
+            connection
+                .get(&format!("{PODS}/p-{}", number % known))
+                .await
+        })
+        .await
+    }
+
+    pub(crate) async fn patch_pods(&self, count: u64) -> anyhow::Result<Rate> {
+        let known = self.created.load(Ordering::Relaxed);
+        self.run(1, count, |mut connection, number| async move {
+            let line = format!("PATCH {PODS}/p-{}", number % known);
+            let patch = json!({"metadata": {"labels": {"patched": number.to_string()}}});
+            let body = Bytes::from(patch.to_string());
+            let media_type = "application/merge-patch+json";
+            connection.call_with(&line, media_type, body).await
+        })
+        .await
+    }
+
+    pub(crate) async fn apply_maps(&self, count: u64) -> anyhow::Result<Rate> {
+        self.run(1, count, |mut connection, number| async move {
+            let line = format!("PATCH {MAPS}/applied?fieldManager=bench&force=true");
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "applied"}, "data": {"number": number.to_string()}});
+            let body = Bytes::from(map.to_string());
+            let media_type = "application/apply-patch+yaml";
+            connection.call_with(&line, media_type, body).await
+        })
+        .await
+    }
+
+    /// Creates pods until there are `count`, then reads them all in one list.
+    /// How long, and how many bytes.
+    pub(crate) async fn list_pods(&self, count: u64) -> anyhow::Result<(Duration, usize)> {
+        let known = self.created.load(Ordering::Relaxed);
+        self.create_pods(16, count.saturating_sub(known)).await?;
+        let mut connection = self.connection.clone();
+        let mut took = Vec::new();
+        let mut size = 0;
+        for _ in 0..5 {
+            let began = self.world.clock().now();
+            size = connection.get(PODS).await?.len();
+            took.push(self.world.clock().now() - began);
+        }
+        took.sort();
+        Ok((took[took.len() / 2], size))
+    }
+
+    /// Deliveries a second to so many watchers of so many changes.
+    pub(crate) async fn fan_out(&self, watchers: u64, changes: u64) -> anyhow::Result<f64> {
+        const STREAMS_EACH: u64 = 250;
+        let map = json!({"metadata": {"name": "watched"}, "data": {"k": "0"}});
+        let mut connection = self.connection.clone();
+        let created = connection.create(MAPS, &map).await?;
+        let created: Value = serde_json::from_slice(&created)?;
+        let version = created["metadata"]["resourceVersion"].as_str();
+        let line = format!(
+            "GET {MAPS}?watch=1&resourceVersion={}",
+            version.context("no version")?
+        );
+        let mut counting = Vec::new();
+        for _ in 0..watchers.div_ceil(STREAMS_EACH) {
+            let connection = self.target.connect(&self.world).await?;
+            for _ in 0..STREAMS_EACH.min(watchers - counting.len() as u64) {
+                let mut connection = connection.clone();
+                let response = connection.send(&line, "", Bytes::new()).await?;
+                let mut body = response.into_body();
+                let mut left = changes;
+                counting.push(self.world.tasks().spawn("watcher", async move {
+                    while left > 0 {
+                        let frame = body.frame().await.context("the watch ended")??;
+                        let data = frame.into_data().unwrap_or_default();
+                        let lines = data.iter().filter(|byte| **byte == b'\n').count();
+                        left = left.saturating_sub(lines as u64);
+                    }
+                    anyhow::Ok(())
+                }));
+            }
+        }
+        let began = self.world.clock().now();
+        for number in 0..changes {
+            let line = format!("PATCH {MAPS}/watched");
+            let body = json!({"data": {"k": number.to_string()}}).to_string();
+            let media_type = "application/merge-patch+json";
+            connection.call_with(&line, media_type, body.into()).await?;
+        }
+        for watcher in counting {
+            watcher.output().await.context("a watcher was cut off")??;
+        }
+        let took = self.world.clock().now() - began;
+        Ok((watchers * changes) as f64 / took.as_secs_f64())
+    }
+}
+
+/// A pod as somebody sends it, of about 3 KB once it is stored, which no
+/// scheduler takes.
+fn new_pod(number: u64) -> Value {
+    let mut pod = pods::pod(number);
+    let labels = pod["metadata"]["labels"].take();
+    let annotations = pod["metadata"]["annotations"].take();
+    pod["metadata"] =
+        json!({"name": format!("p-{number}"), "labels": labels, "annotations": annotations});
+    for field in [
+        "nodeName",
+        "serviceAccount",
+        "serviceAccountName",
+        "volumes",
+    ] {
+        pod["spec"].as_object_mut().map(|spec| spec.remove(field));
+    }
+    pod["spec"]["schedulerName"] = "nobody".into();
+    pod.as_object_mut().map(|pod| pod.remove("status"));
+    pod
+}

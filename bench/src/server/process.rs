@@ -1,0 +1,117 @@
+//! `sendo up` as a process of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use sendo::World;
+
+use super::client::Target;
+
+/// A running cluster, which ends with this value.
+pub(crate) struct Process {
+    child: Child,
+    /// How to reach it.
+    pub(crate) target: Target,
+    /// From the start of the process to its first answer.
+    pub(crate) started_in: Duration,
+    _folder: tempfile::TempDir,
+}
+
+/// Where the process keeps its objects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    Memory,
+    Disk,
+}
+
+impl Process {
+    /// Starts a cluster without nodes, and waits for its first answer over TLS.
+    pub(crate) async fn start(world: &World, keeps: Keeps) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        let mut command = Command::new(binary()?);
+        command.args(["up", "--port", "0", "--nodes", "0", "--kubeconfig"]);
+        command.arg(&kubeconfig).stdout(Stdio::null());
+        if keeps == Keeps::Disk {
+            command.arg("--data-dir").arg(folder.path().join("data"));
+        }
+        let began = world.clock().now();
+        let child = command.spawn().context("start `sendo up`")?;
+        let mut process = Unready { child: Some(child) };
+        let target = process.answered(world, &kubeconfig).await?;
+        Ok(Process {
+            child: process.child.take().context("the process is there")?,
+            target,
+            started_in: world.clock().now() - began,
+            _folder: folder,
+        })
+    }
+
+    /// Memory that the process has in use.
+    pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path)?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
+        Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// A process that must end if it never answers.
+struct Unready {
+    child: Option<Child>,
+}
+
+impl Unready {
+    async fn answered(&mut self, world: &World, kubeconfig: &Path) -> anyhow::Result<Target> {
+        let child = self.child.as_mut().context("the process is there")?;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                bail!("`sendo up` ended: {status}");
+            }
+            if let Ok(text) = std::fs::read_to_string(kubeconfig)
+                && let Ok(target) = Target::read(&text)
+                && let Ok(mut connection) = target.connect(world).await
+            {
+                connection.get("/readyz").await?;
+                return Ok(target);
+            }
+            world.clock().sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+impl Drop for Unready {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            end(child);
+        }
+    }
+}
+
+fn end(child: &mut Child) {
+    // One that has ended by itself is fine too.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// `sendo`, which was built beside this program.
+fn binary() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let beside = own.with_file_name("sendo");
+    if !beside.exists() {
+        bail!(
+            "{} is not there: build it with `cargo build --release -p sendo-cli`",
+            beside.display()
+        );
+    }
+    Ok(beside)
+}
