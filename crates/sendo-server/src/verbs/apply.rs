@@ -35,10 +35,10 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
         .await;
         match stored {
             Err(status) if status.reason == Reason::NotFound && update::is_absent(call).await? => {
-                let object = applied(call, &options, &Value::Null, &body)?;
                 if call.path.subresource.is_some() {
                     return Err(status);
                 }
+                let object = applied(call, &options, &Value::Null, &body)?;
                 authorise::demand_create(call).await?;
                 match create(call, object, &options).await {
                     // Somebody else was faster: then there is something to apply to.

@@ -73,6 +73,12 @@ async fn a_definition_is_served_as_soon_as_it_is_created() {
             .get("dev.example.v1.Widget")
             .is_some()
     );
+    let document = f.get("/openapi/v2").await;
+    let widget = &document.body["definitions"]["dev.example.v1.Widget"];
+    assert_eq!(
+        widget["properties"]["spec"]["properties"]["replicas"]["maximum"],
+        5
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,6 +225,10 @@ async fn a_deleted_definition_takes_its_objects_along_and_ends_watches() {
         404
     );
     assert_eq!(f.get("/apis/example.dev").await.code, 404);
+    assert_eq!(f.get("/openapi/v3/apis/example.dev/v1").await.code, 404);
+    let document = f.get("/openapi/v2").await;
+    let left = document.body["definitions"].get("dev.example.v1.Widget");
+    assert_eq!(left, None);
 }
 
 #[tokio::test(start_paused = true)]
