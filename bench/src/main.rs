@@ -4,34 +4,42 @@
 //! cargo build --release -p sendo-cli -p sendo-bench
 //! cargo run --release -p sendo-bench
 //! cargo run --release -p sendo-bench -- queue
+//! cargo run --release -p sendo-bench -- peers
 //! ```
 
 mod memory;
+mod peers;
 mod pods;
 mod queue;
 mod reconcile;
 mod schemas;
 mod server;
 
+use std::path::PathBuf;
+
 use clap::Parser;
 
 /// Measures the library
 #[derive(Parser)]
 struct Args {
-    /// What to measure [default: everything]
+    /// What to measure [default: everything but the peers]
     #[arg(value_enum)]
     what: Vec<What>,
 
     /// A real API server to measure beside `sendo up`, by its kubeconfig
     #[arg(long, value_name = "KUBECONFIG", env = "SENDO_REAL_KUBECONFIG")]
-    real: Option<std::path::PathBuf>,
+    real: Option<PathBuf>,
+
+    /// One measurement of memory, in this process
+    #[arg(long, hide = true)]
+    held: Option<memory::Held>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
     /// The work queue, at a thousand keys and at a million
     Queue,
-    /// A cached Pod, as it is and compact
+    /// A queued key; a cached Pod, as it is and compact
     Memory,
     /// No-op reconciles a second, and from an event to its reconcile
     Reconcile,
@@ -39,22 +47,28 @@ enum What {
     Schemas,
     /// `sendo up` as a process, over TLS
     Server,
+    /// The same work done by Sendo, by kube-rs and by controller-runtime, which
+    /// are built on demand
+    Peers,
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let wanted = |what| args.what.is_empty() || args.what.contains(&what);
-    if cfg!(debug_assertions) {
-        println!("(a development build: figures of a release build are better)\n");
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
+    if let Some(held) = args.held {
+        return runtime.block_on(memory::hold(held));
+    }
+    if cfg!(debug_assertions) {
+        println!("(a development build: figures of a release build are better)\n");
+    }
+    let wanted = |what| args.what.is_empty() || args.what.contains(&what);
     if wanted(What::Queue) {
         runtime.block_on(queue::measure());
     }
     if wanted(What::Memory) {
-        runtime.block_on(memory::measure())?;
+        memory::measure()?;
     }
     if wanted(What::Reconcile) {
         runtime.block_on(reconcile::measure())?;
@@ -65,5 +79,12 @@ fn main() -> anyhow::Result<()> {
     if wanted(What::Server) {
         runtime.block_on(server::measure(args.real.as_deref()))?;
     }
+    if args.what.contains(&What::Peers) {
+        runtime.block_on(peers::measure())?;
+    }
     Ok(())
+}
+
+fn told(error: sendo::Error) -> anyhow::Error {
+    anyhow::Error::msg(error.to_string())
 }

@@ -1,19 +1,73 @@
-//! What a cached Pod costs, keys and two indexes included.
+//! What a queued key costs, and a cached Pod, keys and two indexes included: the
+//! growth of a process that holds nothing else.
 
+use std::hint::black_box;
+use std::process::Command;
+
+use anyhow::bail;
 use k8s_openapi::api::core::v1::Pod;
 use sendo::cache::{Cache, CacheOptions, Index, KindOptions, Selection};
 use sendo::{Kind, ObjectExt, Uid, World};
 
-use crate::pods;
+use crate::{pods, queue};
 
+const KEYS: u32 = 1_000_000;
 const PODS: u64 = 20_000;
 
 static BY_NODE: Index<Pod, String> =
     Index::new("by-node", |pod| pod.spec.as_ref()?.node_name.clone());
 static BY_OWNER: Index<Pod, Uid> = Index::new("by-owner", |pod| pod.controller());
 
+/// What a process holds while it is measured.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Held {
+    Keys,
+    Compact,
+    Stripped,
+    Whole,
+}
+
+pub(crate) fn measure() -> anyhow::Result<()> {
+    println!("| memory: queue | bytes a key |");
+    println!("|---|---|");
+    alone("keys")?;
+    println!();
+    let sizes = (0..100).map(|number| pods::pod(number).to_string().len());
+    let json = sizes.sum::<usize>() / 100;
+    println!(
+        "| memory: {PODS} Pods of {json} bytes of JSON, two indexes | bytes a Pod | get | list by index |"
+    );
+    println!("|---|---|---|---|");
+    for held in ["compact", "stripped", "whole"] {
+        alone(held)?;
+    }
+    println!();
+    Ok(())
+}
+
+/// In a process of its own: what another measurement has freed is not given back
+/// to the system, and would be used again for nothing.
+fn alone(held: &str) -> anyhow::Result<()> {
+    let itself = std::env::current_exe()?;
+    let status = Command::new(itself).args(["--held", held]).status()?;
+    if !status.success() {
+        bail!("the measurement of {held} ended with {status}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn hold(held: Held) -> anyhow::Result<()> {
+    match held {
+        Held::Keys => keys(),
+        Held::Compact => pods("compact", KindOptions::new().compact()).await,
+        Held::Stripped => pods("as it is, without managedFields", KindOptions::new()).await,
+        Held::Whole => pods("as it is, whole", KindOptions::new().keep_managed_fields()).await,
+    }
+    Ok(())
+}
+
 /// The memory of this process that is in use, in bytes.
-pub(crate) fn resident() -> u64 {
+fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm
         .split(' ')
@@ -22,22 +76,15 @@ pub(crate) fn resident() -> u64 {
     pages.unwrap_or_default() * 4096
 }
 
-pub(crate) async fn measure() -> anyhow::Result<()> {
-    let sizes = (0..100).map(|number| pods::pod(number).to_string().len());
-    let json = sizes.sum::<usize>() / 100;
-    println!(
-        "| {PODS} Pods of {json} bytes of JSON, two indexes | bytes a Pod | get | list by index |"
-    );
-    println!("|---|---|---|---|");
-    // The small one first: what it leaves behind does not count for the other.
-    one("compact", KindOptions::new().compact()).await;
-    one("as it is, without managedFields", KindOptions::new()).await;
-    one("as it is, whole", KindOptions::new().keep_managed_fields()).await;
-    println!();
-    Ok(())
+fn keys() {
+    let before = resident();
+    let held = black_box(queue::full(KEYS, queue::object_key));
+    let bytes = resident().saturating_sub(before) / u64::from(KEYS);
+    println!("| {KEYS} object keys, the keys themselves included | {bytes} |");
+    drop(held);
 }
 
-async fn one(name: &str, options: KindOptions<Pod>) {
+async fn pods(name: &str, options: KindOptions<Pod>) {
     let world = World::real();
     let options = CacheOptions::default().kind(options);
     let before = resident();
@@ -53,7 +100,7 @@ async fn one(name: &str, options: KindOptions<Pod>) {
     let keys = snapshot.list().keys();
     let started = clock.now();
     for key in keys.iter().step_by(7) {
-        std::hint::black_box(snapshot.get(key));
+        black_box(snapshot.get(key));
     }
     let get = (clock.now() - started) / (keys.len() / 7) as u32;
     let started = clock.now();

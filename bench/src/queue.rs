@@ -15,18 +15,6 @@ pub(crate) async fn measure() {
     row("state alone, object keys", |keys| core(keys, object_key));
     row("shared queue, object keys", shared);
     println!();
-    let (few, many) = (1_000, 1_000_000);
-    let before = crate::memory::resident();
-    let held = full(many, object_key);
-    let bytes = crate::memory::resident().saturating_sub(before);
-    println!("| queue: memory | bytes a key |");
-    println!("|---|---|");
-    println!(
-        "| {many} object keys, the keys themselves included | {} |",
-        bytes / u64::from(many)
-    );
-    println!();
-    black_box((held, few));
 }
 
 fn row(name: &str, nanos: impl Fn(u32) -> f64) {
@@ -37,14 +25,14 @@ fn row(name: &str, nanos: impl Fn(u32) -> f64) {
     );
 }
 
-fn object_key(number: u32) -> ObjectKey {
+pub(crate) fn object_key(number: u32) -> ObjectKey {
     ObjectKey::namespaced("production", &format!("web-7d4b9c5f8-{number:06}"))
 }
 
 const EVENT: Add = Add::because(Reason::EVENT);
 
 /// A queue in which `keys` keys are ready.
-fn full<K: Clone + Eq + std::hash::Hash + std::fmt::Debug>(
+pub(crate) fn full<K: Clone + Eq + std::hash::Hash + std::fmt::Debug>(
     keys: u32,
     key: impl Fn(u32) -> K,
 ) -> Core<K> {

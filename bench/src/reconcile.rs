@@ -14,6 +14,8 @@ use sendo_server::{ApiServer, Options};
 use sendo_store::{Memory, Retention};
 use serde_json::json;
 
+use crate::told;
+
 /// Keys of the throughput run.
 const KEYS: u64 = 200_000;
 /// Events of the latency run, one every millisecond.
@@ -123,8 +125,4 @@ async fn latency(workers: usize) -> anyhow::Result<(Duration, Duration)> {
     waits.sort();
     let at = |share: usize| waits[(waits.len() - 1) * share / 100];
     Ok((at(50), at(99)))
-}
-
-fn told(error: sendo::Error) -> anyhow::Error {
-    anyhow::Error::msg(error.to_string())
 }

@@ -16,7 +16,7 @@ use sendo::World;
 
 use client::Target;
 use load::{Load, Rate};
-use process::{Keeps, Process};
+pub(crate) use process::{Keeps, Process};
 
 /// What was measured of one server; what was not is left out.
 #[derive(Default)]

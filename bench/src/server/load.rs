@@ -151,7 +151,7 @@ impl Load {
     /// Deliveries a second to so many watchers of so many changes.
     pub(crate) async fn fan_out(&self, watchers: u64, changes: u64) -> anyhow::Result<f64> {
         const STREAMS_EACH: u64 = 250;
-        let map = json!({"metadata": {"name": "watched"}, "data": {"k": "0"}});
+        let map = json!({"metadata": {"name": "watched"}, "data": {"k": "new"}});
         let mut connection = self.connection.clone();
         let created = connection.create(MAPS, &map).await?;
         let created: Value = serde_json::from_slice(&created)?;

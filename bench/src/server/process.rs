@@ -16,6 +16,8 @@ pub(crate) struct Process {
     pub(crate) target: Target,
     /// From the start of the process to its first answer.
     pub(crate) started_in: Duration,
+    /// Where its kubeconfig is.
+    pub(crate) kubeconfig: PathBuf,
     _folder: tempfile::TempDir,
 }
 
@@ -45,6 +47,7 @@ impl Process {
             child: process.child.take().context("the process is there")?,
             target,
             started_in: world.clock().now() - began,
+            kubeconfig,
             _folder: folder,
         })
     }

@@ -83,3 +83,35 @@ fn expand(arguments: &Arguments, function: &ItemFn) -> syn::Result<proc_macro2::
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, expand};
+
+    fn expanded(arguments: &str, function: &str) -> String {
+        let expand = || {
+            let arguments = syn::parse_str::<Arguments>(arguments)?;
+            expand(&arguments, &syn::parse_str(function)?)
+        };
+        expand().map_or_else(|error| error.to_string(), |tokens| tokens.to_string())
+    }
+
+    const TEST: &str = "async fn works(cluster: TestCluster) {}";
+
+    #[core::prelude::v1::test]
+    fn a_test_runs_once_or_for_each_seed() {
+        assert!(expanded("", TEST).contains("in 0u64 .. 0u64 + 1u64"));
+        assert!(expanded("seed = 7", TEST).contains("in 7u64 .. 7u64 + 1u64"));
+        assert!(expanded("seeds = 100", TEST).contains("in 0u64 .. 0u64 + 100u64"));
+    }
+
+    #[core::prelude::v1::test]
+    fn what_is_wrong_is_told_with_the_fix() {
+        let takes_it = "a test on a cluster takes it: `async fn name(cluster: TestCluster)`";
+        assert_eq!(expanded("", "async fn works() {}"), takes_it);
+        assert_eq!(expanded("", "fn works(cluster: TestCluster) {}"), takes_it);
+        let options =
+            "unknown option: write `seed = 7` for one seed, or `seeds = 100` for that many";
+        assert_eq!(expanded("times = 3", TEST), options);
+    }
+}

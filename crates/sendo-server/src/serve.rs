@@ -31,6 +31,10 @@ const PING_PERIOD: Duration = Duration::from_secs(30);
 /// How long a connection is kept on which nothing is asked.
 const IDLE: Duration = Duration::from_secs(90);
 
+/// How much is held for a stream whose client does not read: with many watches
+/// on one connection, this bounds what slow ones cost.
+const SEND_BUFFER: usize = 64 * 1024;
+
 /// The server's socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -217,6 +221,7 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
         .timer(TokioTimer::new())
         .keep_alive_interval(Some(PING_PERIOD))
         .keep_alive_timeout(PATIENCE)
+        .max_send_buf_size(SEND_BUFFER)
         .max_concurrent_streams(1000);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);

@@ -4,7 +4,7 @@
 //! scheduler and two nodes in this very process. Programs under test are the
 //! same [`Manager`] values that run in production.
 //!
-//! ```
+//! ```test_harness
 //! use k8s_openapi::api::apps::v1::ReplicaSet;
 //! use k8s_openapi::api::core::v1::Pod;
 //! use sendo_test::TestCluster;
@@ -29,7 +29,6 @@
 //!         now.list::<Pod>().iter().filter(|pod| running(pod)).count() == 2
 //!     }).await;
 //! }
-//! # fn main() {}
 //! ```
 //!
 //! Time stands still while anything has work to do and leaps when everybody
@@ -54,3 +53,8 @@ pub use view::View;
 
 #[doc(no_inline)]
 pub use sendo::Manager;
+
+/// The guide's examples of tests are run.
+#[cfg(doctest)]
+#[doc = include_str!("../../sendo/guide/testing.md")]
+struct Guide;

@@ -15,7 +15,8 @@ pub mod election {}
 #[doc = include_str!("../guide/metrics_and_probes.md")]
 pub mod metrics_and_probes {}
 
-#[doc = include_str!("../guide/testing.md")]
+// Its examples run where there is a cluster: in the tests of `sendo-test`.
+#[cfg_attr(not(doctest), doc = include_str!("../guide/testing.md"))]
 pub mod testing {}
 
 #[doc = include_str!("../guide/mistakes.md")]

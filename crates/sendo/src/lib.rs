@@ -46,6 +46,9 @@ pub use sendo_world::{Clock, Moment, Random, Timestamp, World};
 pub use serve::{Answer, Asked, BindError, Listener};
 pub use tls::TlsError;
 
+// What is in the signatures above, so that a program need not guess the versions.
+pub use {k8s_openapi, kube};
+
 /// The README's examples compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

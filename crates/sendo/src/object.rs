@@ -14,17 +14,28 @@ use serde::de::DeserializeOwned;
 /// Anything that can be watched, cached and written: every type of
 /// `k8s-openapi`, every `#[derive(CustomResource)]`, [`kube::core::DynamicObject`],
 /// and [`kube::core::PartialObjectMeta`] of any of them, which fetches metadata only.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kind of the API",
+    label = "not a Kubernetes object",
+    note = "use a type of `k8s-openapi`, or derive `CustomResource`, `Clone`, `Debug`, `Serialize`, `Deserialize` and `JsonSchema` for the spec of your own"
+)]
 pub trait Object:
     Resource + Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
 }
 
+#[diagnostic::do_not_recommend]
 impl<K> Object for K where
     K: Resource + Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
 }
 
 /// An [`Object`] whose kind is known from its Rust type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kind of the API that is known from its type",
+    label = "not a Kubernetes object of one kind",
+    note = "use a type of `k8s-openapi`, or derive `CustomResource` for the spec of your own"
+)]
 pub trait Typed: Object<DynamicType = (), Scope: 'static> {
     /// Whether objects of this type live in namespaces.
     fn is_namespaced() -> bool {
@@ -42,6 +53,7 @@ pub trait Typed: Object<DynamicType = (), Scope: 'static> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: Object<DynamicType = (), Scope: 'static>> Typed for K {}
 
 /// A kind of the API, with the name it has in paths.
@@ -116,57 +128,62 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The name of an object within its kind. Cheap to clone.
+/// The name of an object within its kind. Cheap to clone, and small: a cache and
+/// its queues hold a great many.
 ///
-/// Written `namespace/name`, or `name` alone for cluster-scoped objects.
+/// Written `namespace/name`, or `name` alone for cluster-scoped objects. Ordered
+/// by namespace, then by name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey {
-    namespace: Option<Arc<str>>,
-    name: Arc<str>,
-}
+pub struct ObjectKey(
+    /// Namespace, [`APART`] and name; or the name.
+    Arc<str>,
+);
+
+/// Stands between namespace and name. Neither can contain it, and as it comes
+/// before all else, texts are ordered as the pairs are.
+const APART: char = '\0';
 
 impl ObjectKey {
     /// The key of an object in a namespace.
     pub fn namespaced(namespace: &str, name: &str) -> Self {
-        ObjectKey {
-            namespace: Some(namespace.into()),
-            name: name.into(),
-        }
+        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
+        text.push_str(namespace);
+        text.push(APART);
+        text.push_str(name);
+        ObjectKey(text.into())
     }
 
     /// The key of a cluster-scoped object.
     pub fn cluster(name: &str) -> Self {
-        ObjectKey {
-            namespace: None,
-            name: name.into(),
-        }
+        ObjectKey(name.into())
     }
 
     /// The key of `object`.
     pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
-        ObjectKey {
-            namespace: meta.namespace.as_deref().map(Into::into),
-            name: meta.name.as_deref().unwrap_or_default().into(),
+        let name = meta.name.as_deref().unwrap_or_default();
+        match &meta.namespace {
+            Some(namespace) => ObjectKey::namespaced(namespace, name),
+            None => ObjectKey::cluster(name),
         }
     }
 
     /// The namespace, if the object has one.
     pub fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
+        self.0.split_once(APART).map(|(namespace, _)| namespace)
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        &self.name
+        self.0.split_once(APART).map_or(&*self.0, |(_, name)| name)
     }
 }
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{namespace}/{}", self.name),
-            None => f.write_str(&self.name),
+        match self.0.split_once(APART) {
+            Some((namespace, name)) => write!(f, "{namespace}/{name}"),
+            None => f.write_str(&self.0),
         }
     }
 }
@@ -308,6 +325,18 @@ mod tests {
         assert_eq!(ObjectKey::from("a/b"), ObjectKey::namespaced("a", "b"));
         assert_eq!(ObjectKey::from("b"), ObjectKey::cluster("b"));
         assert_eq!(ObjectKey::from("a/b").to_string(), "a/b");
+        let (inside, outside) = (ObjectKey::from("a/b"), ObjectKey::cluster("b"));
+        assert_eq!((inside.namespace(), inside.name()), (Some("a"), "b"));
+        assert_eq!((outside.namespace(), outside.name()), (None, "b"));
+    }
+
+    #[test]
+    fn keys_are_ordered_by_namespace_and_then_by_name() {
+        // In a text with a slash, `a-b/…` would come before `a/…`.
+        let sorted = ["a/a", "a/b", "a/b-c", "a-b/a", "b/a"].map(ObjectKey::from);
+        assert!(sorted.is_sorted());
+        assert!(ObjectKey::namespaced("a", "") < sorted[0]);
+        assert!(ObjectKey::cluster("") < ObjectKey::namespaced("", ""));
     }
 
     #[test]

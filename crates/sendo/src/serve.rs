@@ -18,7 +18,8 @@ use sendo_world::{Stop, World};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
+
+use crate::tls::Tls;
 
 /// Connections served at once; more wait to be accepted.
 const CONNECTIONS: usize = 128;
@@ -122,10 +123,10 @@ impl Listener {
         self.serve_with(None, world, stop, handler).await;
     }
 
-    /// The same, through TLS if there is an acceptor.
+    /// The same, through TLS if there is any.
     pub(crate) async fn serve_with<H, F>(
         self,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Tls>,
         world: &World,
         stop: &Stop,
         handler: H,
@@ -155,7 +156,8 @@ impl Listener {
                 match tls {
                     None => converse(stream, &world, &stop, handler).await,
                     Some(tls) => {
-                        let handshake = world.clock().timeout(REQUEST_HEAD, tls.accept(stream));
+                        let accept = tls.acceptor().accept(stream);
+                        let handshake = world.clock().timeout(REQUEST_HEAD, accept);
                         // Who cannot agree on TLS goes away.
                         if let Some(Some(Ok(stream))) = stop.run_until_cancelled(handshake).await {
                             converse(stream, &world, &stop, handler).await;

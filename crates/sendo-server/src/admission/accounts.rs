@@ -1,5 +1,6 @@
 //! The service account of a pod: every pod has one, and its token.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendo_apimachinery::{Status, go_quote};
@@ -91,7 +92,7 @@ fn projections(spec: &Value) -> impl Iterator<Item = &Value> {
     volumes.flat_map(|volume| volume.at("projected").items("sources"))
 }
 
-async fn find(call: &Call<'_>, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+async fn find(call: &Call<'_>, namespace: &str, name: &str) -> Result<Option<Arc<Value>>, Status> {
     let keys = Keys::new("", "serviceaccounts", true);
     let attempts = match name {
         DEFAULT if call.server.require_service_accounts => ATTEMPTS,

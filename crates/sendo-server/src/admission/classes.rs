@@ -1,5 +1,7 @@
 //! The classes of objects that name none.
 
+use std::sync::Arc;
+
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
@@ -49,8 +51,8 @@ pub(super) async fn default_ingress_class(
 }
 
 /// The newest of the classes that are marked as the default; of equally old ones, the first by name.
-fn default_of(classes: Vec<Value>, marks: &[&str]) -> Option<String> {
-    let is_marked = |class: &Value| {
+fn default_of(classes: Vec<Arc<Value>>, marks: &[&str]) -> Option<String> {
+    let is_marked = |class: &Arc<Value>| {
         let annotations = class.at("metadata").at("annotations");
         marks.iter().any(|mark| annotations.text(mark) == "true")
     };
@@ -74,12 +76,13 @@ mod tests {
     #[test]
     fn the_newest_default_counts() {
         let class = |name: &str, since: &str, mark: &str| json!({"metadata": {"name": name, "creationTimestamp": since, "annotations": {"d": mark}}});
-        let classes = vec![
+        let classes = [
             class("a", "2024-01-01T00:00:00Z", "true"),
             class("b", "2024-01-02T00:00:00Z", "true"),
             class("c", "2024-01-02T00:00:00Z", "true"),
             class("d", "2024-01-03T00:00:00Z", "false"),
         ];
+        let classes = classes.map(Arc::new).to_vec();
         assert_eq!(default_of(classes, &["d"]).as_deref(), Some("b"));
         assert_eq!(default_of(Vec::new(), &["d"]), None);
     }

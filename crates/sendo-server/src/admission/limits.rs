@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sendo_apimachinery::Status;
 use sendo_apimachinery::quantity::Quantity;
@@ -25,7 +26,7 @@ struct Asked {
     limits: Amounts,
 }
 
-async fn ranges(call: &Call<'_>) -> Result<Vec<Value>, Status> {
+async fn ranges(call: &Call<'_>) -> Result<Vec<Arc<Value>>, Status> {
     let keys = Keys::new("", "limitranges", true);
     lookup::list(call, &keys, call.namespace()).await
 }

@@ -1,7 +1,12 @@
 //! Other objects that a decision depends on.
+//!
+//! Every pod asks for its namespace, its account and the classes there are, so
+//! what was decoded is kept with its entry.
+
+use std::sync::Arc;
 
 use sendo_apimachinery::Status;
-use sendo_store::{At, KeyRange};
+use sendo_store::{At, Entry, KeyRange};
 use serde_json::Value;
 
 use crate::call::{Call, backend};
@@ -13,17 +18,11 @@ pub(super) async fn get(
     keys: &Keys,
     namespace: Option<&str>,
     name: &str,
-) -> Result<Option<Value>, Status> {
+) -> Result<Option<Arc<Value>>, Status> {
     let key = keys.object(namespace, name);
-    let found = call
-        .server
-        .store
-        .get(&key, At::Latest)
-        .await
-        .map_err(backend)?;
-    Ok(found.entry.map(|entry| {
-        serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours")
-    }))
+    let found = call.server.store.get(&key, At::Latest).await;
+    let entry = found.map_err(backend)?.entry;
+    Ok(entry.as_deref().map(decode))
 }
 
 /// All objects of a namespace, or of the cluster, in their stored form, by name.
@@ -31,16 +30,15 @@ pub(super) async fn list(
     call: &Call<'_>,
     keys: &Keys,
     namespace: Option<&str>,
-) -> Result<Vec<Value>, Status> {
+) -> Result<Vec<Arc<Value>>, Status> {
     let range = KeyRange::prefix(&keys.collection(namespace));
-    let page = call
-        .server
-        .store
-        .range(range, At::Latest, None)
-        .await
-        .map_err(backend)?;
-    let decode = |entry: &std::sync::Arc<sendo_store::Entry>| {
+    let page = call.server.store.range(range, At::Latest, None).await;
+    let entries = page.map_err(backend)?.entries;
+    Ok(entries.iter().map(|entry| decode(entry)).collect())
+}
+
+fn decode(entry: &Entry) -> Arc<Value> {
+    entry.memo.get_or_init(|| {
         serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours")
-    };
-    Ok(page.entries.iter().map(decode).collect())
+    })
 }

@@ -1,5 +1,7 @@
 //! The priority of a pod, which its class decides.
 
+use std::sync::Arc;
+
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
@@ -67,7 +69,7 @@ pub(super) fn admit_again(new: &mut Value, old: &Value) {
 }
 
 /// The class of pods that name none: the lowest of those that say so.
-async fn default_class(call: &Call<'_>) -> Result<Option<Value>, Status> {
+async fn default_class(call: &Call<'_>) -> Result<Option<Arc<Value>>, Status> {
     let classes = lookup::list(call, &keys(), None).await?.into_iter();
     let defaults = classes.filter(|class| class.is_set("globalDefault"));
     Ok(defaults.min_by_key(|class| class.count("value")))

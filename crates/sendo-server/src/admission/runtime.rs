@@ -1,5 +1,7 @@
 //! What a pod's RuntimeClass adds to it.
 
+use std::sync::Arc;
+
 use sendo_apimachinery::{Status, go_quote};
 use serde_json::Value;
 
@@ -73,7 +75,7 @@ pub(super) async fn validate(call: &Call<'_>, pod: &Value) -> Result<(), Status>
     Ok(())
 }
 
-async fn class_of(call: &Call<'_>, pod: &Value) -> Result<Option<Value>, Status> {
+async fn class_of(call: &Call<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
     let Some(name) = pod.at("spec").at("runtimeClassName").as_str() else {
         return Ok(None);
     };

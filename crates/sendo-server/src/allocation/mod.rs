@@ -109,13 +109,18 @@ impl Claims {
     }
 }
 
+/// Whether objects of this resource are given anything.
+pub(crate) fn claims_for(call: &Call<'_>) -> bool {
+    call.resource.is_core("services")
+}
+
 /// Gives a new object what it needs.
 ///
 /// What is claimed may be gone when it is written: the transaction then fails on
 /// a key that is not the object's, and the claims are to be made anew.
 pub(crate) async fn on_create(call: &Call<'_>, object: &mut Value) -> Result<Claims, Status> {
     let mut claims = Claims::default();
-    if !call.resource.is_core("services") {
+    if !claims_for(call) {
         return Ok(claims);
     }
     service::one_spelling(object.object("spec"));
@@ -132,7 +137,7 @@ pub(crate) async fn on_update(
     old: &Value,
 ) -> Result<Claims, Status> {
     let mut claims = Claims::default();
-    if !call.resource.is_core("services") {
+    if !claims_for(call) {
         return Ok(claims);
     }
     service::keep_allocated(new.object("spec"), old.at("spec"));
@@ -146,7 +151,7 @@ pub(crate) async fn on_update(
 /// Takes back what an object that goes away was given.
 pub(crate) fn on_delete(call: &Call<'_>, object: &Value) -> Claims {
     let mut claims = Claims::default();
-    if !call.resource.is_core("services") {
+    if !claims_for(call) {
         return claims;
     }
     addresses::on_delete(&mut claims, object.at("spec"));

@@ -63,10 +63,19 @@ pub(crate) async fn insert(
     decode::place(call, &mut object)?;
     let named = !Meta::of(&object).name().is_empty();
     let generated = !Meta::of(&object).generate_name().is_empty();
+    // Only what may have to be tried again is worth a copy.
+    let repeats = generated || allocation::claims_for(call);
+    let next = |object: &mut Value| match repeats {
+        true => object.clone(),
+        false => std::mem::take(object),
+    };
     for attempt in 1.. {
         let stored = loop {
             // What it claims may go to somebody else meanwhile.
-            if let Some(stored) = insert_once(call, object.clone(), options).await.transpose() {
+            if let Some(stored) = insert_once(call, next(&mut object), options)
+                .await
+                .transpose()
+            {
                 break stored;
             }
         };

@@ -102,10 +102,11 @@ pub(super) trait Entries: Send + Sync {
 /// What is known of an object, if it is there.
 type Known<'a> = Option<&'a dyn AnyObject>;
 
-/// The entries of an index.
+/// The entries of an index. Those with one value share it: mostly there are far
+/// fewer values than objects.
 pub(super) struct Sorted<K: 'static, V: 'static> {
     index: &'static Index<K, V>,
-    entries: OrdSet<(V, ObjectKey)>,
+    entries: OrdSet<(Arc<V>, ObjectKey)>,
 }
 
 impl<K: Object, V: IndexValue> Sorted<K, V> {
@@ -123,13 +124,20 @@ impl<K: Object, V: IndexValue> Sorted<K, V> {
 
     /// The keys of the objects with this value, in order.
     pub(super) fn keys(&self, value: V) -> Vec<ObjectKey> {
-        // No key comes before the empty one.
-        let from = (value.clone(), ObjectKey::cluster(""));
-        let found = self.entries.range::<_, (V, ObjectKey)>(from..);
+        let value = Arc::new(value);
+        let found = self.entries.range(first_with(&value)..);
         found
             .take_while(|(found, _)| *found == value)
             .map(|(_, key)| key.clone())
             .collect()
+    }
+
+    /// The value as the entries have it that share it, or as it is.
+    fn shared(&self, value: V) -> Arc<V> {
+        let value = Arc::new(value);
+        let first = self.entries.range(first_with(&value)..).next();
+        let same = first.filter(|(found, _)| *found == value);
+        same.map_or(value, |(found, _)| found.clone())
     }
 
     fn values(&self, key: &ObjectKey, object: Known<'_>) -> Vec<V> {
@@ -159,10 +167,16 @@ impl<K: Object, V: IndexValue> Entries for Sorted<K, V> {
 
     fn change(&mut self, key: &ObjectKey, old: Known<'_>, new: Known<'_>) {
         for value in self.values(key, old) {
-            self.entries.remove(&(value, key.clone()));
+            self.entries.remove(&(Arc::new(value), key.clone()));
         }
         for value in self.values(key, new) {
+            let value = self.shared(value);
             self.entries.insert((value, key.clone()));
         }
     }
+}
+
+/// Where the entries with a value begin: no key comes before the empty one.
+fn first_with<V>(value: &Arc<V>) -> (Arc<V>, ObjectKey) {
+    (value.clone(), ObjectKey::cluster(""))
 }

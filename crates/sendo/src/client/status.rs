@@ -12,6 +12,11 @@ use crate::object::Object;
 /// a status, and for the built-in kinds that have one.
 ///
 /// `M` only tells these two apart, and is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no status",
+    label = "a kind without a status",
+    note = "give a kind of your own a status with `#[kube(status = \"…\")]`; that type needs `Default`, `Clone` and `Serialize`"
+)]
 pub trait WithStatus<M>: Object {
     /// The status.
     type Status: Serialize + Default + Clone;
@@ -28,6 +33,7 @@ pub enum Derived {}
 #[derive(Debug)]
 pub enum BuiltIn {}
 
+#[diagnostic::do_not_recommend]
 impl<K> WithStatus<Derived> for K
 where
     K: Object + kube::core::object::HasStatus,

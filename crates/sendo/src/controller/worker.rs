@@ -229,7 +229,9 @@ impl<Q: Key> Crew<Q> {
         let _active = self.metrics.active();
         let result = self.attempt(picked.key()).await;
         let outcome = self.conclude(&picked, result);
-        self.metrics.reconciled(outcome, clock.now() - started);
+        let took = clock.now() - started;
+        tracing::debug!(?outcome, ?took, reasons = %picked.reasons(), "reconciled");
+        self.metrics.reconciled(outcome, took);
     }
 
     /// The user's reconcile, with its panics and its time-out as errors.

@@ -1,6 +1,5 @@
 //! Named checks and what they said.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::panic::AssertUnwindSafe;
@@ -10,6 +9,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use sendo_world::World;
+
+use crate::controller::panic_message;
 
 /// How long a check may take before it counts as failed.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -96,15 +97,9 @@ async fn outcome(world: &World, check: &Check) -> Result<(), String> {
     let check = AssertUnwindSafe(async { check().await }).catch_unwind();
     match world.clock().timeout(LIMIT, check).await {
         Some(Ok(outcome)) => outcome,
-        Some(Err(panic)) => Err(format!("the check panicked: {}", message(&*panic))),
+        Some(Err(panic)) => Err(format!("the check panicked: {}", panic_message(&*panic))),
         None => Err(format!("no answer after {} s", LIMIT.as_secs())),
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message")
 }
 
 /// What a set of checks said.

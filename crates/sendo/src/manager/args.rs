@@ -15,6 +15,29 @@ use crate::election::ElectionOptions;
 use crate::error::{Error, Result};
 
 /// The flags every program has. Each can also be set in the environment.
+///
+/// A program with flags of its own takes these in beside them:
+///
+/// ```no_run
+/// use clap::Parser;
+/// use sendo::{Manager, manager::Args};
+///
+/// #[derive(Parser)]
+/// struct Flags {
+///     /// How often the buckets are checked, in seconds
+///     #[arg(long, default_value_t = 60)]
+///     every: u64,
+///     #[command(flatten)]
+///     common: Args,
+/// }
+///
+/// # fn manager(every: u64) -> Manager { Manager::new("bucket") }
+/// #[tokio::main]
+/// async fn main() -> sendo::Result<()> {
+///     let flags = Flags::parse();
+///     manager(flags.every).run_with(flags.common).await
+/// }
+/// ```
 #[derive(Clone, Debug, Parser)]
 pub struct Args {
     /// The kubeconfig to use [default: $KUBECONFIG, then the cluster this runs in, then ~/.kube/config]
@@ -244,7 +267,11 @@ impl Manager {
     ///
     /// Must be called once, in the main task of a tokio runtime; it sets up logging.
     pub async fn run_from_args(self) -> Result<()> {
-        let args = Args::parse();
+        self.run_with(Args::parse()).await
+    }
+
+    /// The same with flags that were read before, beside those of one's own.
+    pub async fn run_with(self, args: Args) -> Result<()> {
         args.start_logging()?;
         let world = World::real();
         let config = args.config(self.name(), world.clone()).await?;

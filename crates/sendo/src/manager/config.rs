@@ -55,8 +55,8 @@ pub struct Config {
     /// Whether metrics are served through TLS, and only to who may `get /metrics`;
     /// not by default. See [`Security`](crate::metrics::Security).
     pub metrics_secure: bool,
-    /// The folder of the certificate for that, with `tls.crt` and `tls.key`; by
-    /// default one is made that is signed by itself.
+    /// The folder of the certificate for that, with `tls.crt` and `tls.key`, which
+    /// are read again when they change; by default one is made that is signed by itself.
     pub metrics_certificates: Option<PathBuf>,
     /// Where probes are served, at `/healthz` and `/readyz`, written the same
     /// way. `None`, the default: nowhere.

@@ -19,6 +19,7 @@ mod config;
 mod definitions;
 mod run;
 mod runnable;
+mod running;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,8 +37,8 @@ use crate::reader::DeclaredRead;
 
 pub use args::Args;
 pub use config::{ClientOf, Config};
-pub use run::Running;
 pub use runnable::{RunContext, Runnable, alone, everywhere, on_leader};
+pub use running::Running;
 
 /// A program that is declared first and run later.
 ///

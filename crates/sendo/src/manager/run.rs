@@ -10,10 +10,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt, join, join_all};
-use sendo_world::{Stop, Task, World};
+use sendo_world::{Stop, World};
 use tokio::sync::{mpsc, watch};
 
-use super::{Check, Config, Manager, RunContext, Runnable, definitions};
+use super::{Check, Config, Manager, RunContext, Runnable, Running, definitions};
 use crate::cache::{Cache, CacheOptions};
 use crate::client::{Client, ClientOptions, RateLimit};
 use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
@@ -24,67 +24,6 @@ use crate::health::{self, Probes};
 use crate::metrics::{self, ClientMetrics, LeaderMetrics, Registry};
 use crate::reader::{DeclaredRead, Reader};
 use crate::serve::Listener;
-
-/// A manager at work.
-#[derive(Debug)]
-pub struct Running {
-    stop: Stop,
-    cache: Cache,
-    metrics: Registry,
-    probes: Probes,
-    ready: watch::Receiver<bool>,
-    life: Task<Result<()>>,
-}
-
-impl Running {
-    /// Cancel it to stop the manager in order.
-    pub fn stopping(&self) -> &Stop {
-        &self.stop
-    }
-
-    /// The cache, with the state of every watch.
-    pub fn cache(&self) -> &Cache {
-        &self.cache
-    }
-
-    /// The metrics.
-    pub fn metrics(&self) -> &Registry {
-        &self.metrics
-    }
-
-    /// The checks behind the probes, served or not.
-    pub fn probes(&self) -> &Probes {
-        &self.probes
-    }
-
-    /// Waits until everything that can work on this replica does: all sources
-    /// have delivered what was there, and the runnables have started. A replica
-    /// that does not lead is ready when it could. Returns too if the manager ends.
-    pub async fn ready(&self) {
-        let mut ready = self.ready.clone();
-        // The sender goes with the manager: there is nothing more to wait for then.
-        let _ = ready.wait_for(|ready| *ready).await;
-    }
-
-    /// The watches that have not delivered what was there, each with what it last failed for.
-    pub fn waits_for(&self) -> Vec<String> {
-        let states = self.cache.states().into_iter();
-        let unsynced = states.filter(|state| !state.synced);
-        unsynced.map(|state| state.to_string()).collect()
-    }
-
-    /// Waits for the end: `Ok` after a stop, else what ended it.
-    pub async fn ended(self) -> Result<()> {
-        let panicked = || Err(Error::message("the manager's own task panicked"));
-        self.life.output().await.unwrap_or_else(panicked)
-    }
-
-    /// Stops in order and waits for the end.
-    pub async fn stop(self) -> Result<()> {
-        self.stop.cancel();
-        self.ended().await
-    }
-}
 
 impl Manager {
     /// Runs until something fails or the world's tasks are asked to stop.

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use http::StatusCode;
 use sendo_world::{Stop, World};
-use tokio_rustls::TlsAcceptor;
 
 use super::guard::Guard;
 use super::{Format, Registry};
 use crate::client::Client;
 use crate::serve::{Answer, Asked, Listener};
-use crate::tls::{self, TlsError};
+use crate::tls::{Tls, TlsError};
 
 /// Serves `registry` on `/metrics` until `stop`: in plain HTTP or, with
 /// `security`, through TLS and only to whom the API server lets see it.
@@ -44,16 +43,17 @@ pub async fn serve(
 /// server once a minute for each token.
 #[derive(Clone)]
 pub struct Security {
-    tls: TlsAcceptor,
+    tls: Tls,
     guard: Guard,
 }
 
 impl Security {
-    /// With the certificate `tls.crt` and the key `tls.key` of a folder; without
-    /// one, with a certificate that is signed by itself. `client` asks who may.
+    /// With the certificate `tls.crt` and the key `tls.key` of a folder, read
+    /// again when they change; without one, with a certificate that is signed by
+    /// itself. `client` asks who may.
     pub fn new(client: Client, world: &World, folder: Option<&Path>) -> Result<Self, TlsError> {
         Ok(Security {
-            tls: tls::acceptor(folder)?,
+            tls: Tls::new(folder)?,
             guard: Guard::new(client, world.clock().clone()),
         })
     }

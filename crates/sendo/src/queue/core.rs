@@ -6,12 +6,13 @@ use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
 
-use hashbrown::HashTable;
 use sendo_world::Moment;
 use slab::Slab;
 
+use super::at::At;
 use super::list::{Link, Linked, List};
 use super::reason::{ReasonNumbers, ReasonSet};
+use super::table::Table;
 use super::{Add, Options, Priority, Reason, Reasons, Stats};
 
 /// The link of the lane a ready entry stands in, or of the list of those in work.
@@ -28,8 +29,8 @@ const KEEP_CAPACITY: usize = 4096;
 #[derive(Debug)]
 pub struct Core<K> {
     entries: Slab<Entry<K>>,
-    /// Entries by key. Never iterated, so its random order is never seen.
-    by_key: HashTable<Slot>,
+    /// Entries by key.
+    by_key: Table,
     hasher: RandomState,
     /// Ready entries: one lane per priority in use, the highest last.
     lanes: Vec<Lane>,
@@ -38,10 +39,12 @@ pub struct Core<K> {
     /// How many picks in a row have passed over the oldest ready entry.
     passed_over: u32,
     /// Entries that are not due yet, by time and then by turn.
-    waiting: BTreeSet<(At, u64, u32)>,
-    next_turn: u64,
+    waiting: BTreeSet<(At, Turn, u32)>,
+    next_turn: Turn,
     /// Entries handed out, the longest-running first.
     working: List<PLACE>,
+    /// The work on each of those.
+    work: Slab<Work>,
     /// The sum of the moments at which those were handed out.
     working_since: Duration,
     reasons: ReasonNumbers,
@@ -51,63 +54,25 @@ pub struct Core<K> {
     closed: bool,
 }
 
-/// A place in the table: enough of the hash to find and to move it without a
-/// look at its entry, which at a million entries is far away.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    hash: u32,
-    at: u32,
-}
-
-impl Slot {
-    /// The table wants good bits at both ends.
-    fn spread(hash: u32) -> u64 {
-        u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-/// A moment in half the room: nanoseconds since the clock's start, enough for
-/// five centuries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct At(u64);
-
-impl At {
-    fn since(self, earlier: At) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-
-    fn after(self, delay: Duration) -> At {
-        let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-        At(self.0.saturating_add(nanos))
-    }
-
-    fn moment(self) -> Moment {
-        Moment::START + Duration::from_nanos(self.0)
-    }
-}
-
-impl From<Moment> for At {
-    fn from(moment: Moment) -> Self {
-        At(0).after(moment - Moment::START)
-    }
-}
-
 #[derive(Debug)]
 struct Lane {
     priority: Priority,
     entries: List<PLACE>,
 }
 
+/// With a key of two words it fills one line of memory, so that a queue of a
+/// million keys is not much slower than one of a thousand.
 #[derive(Debug)]
 struct Entry<K> {
     key: K,
-    hash: u32,
-    links: [Link; 2],
     state: State,
+    links: [Link; 2],
+    hash: u32,
     /// Of the entry in its lane; while working, of the pick.
     priority: Priority,
-    attempts: u32,
     reasons: ReasonSet,
+    /// No more than 65,535 are told apart.
+    attempts: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -115,9 +80,21 @@ enum State {
     /// In a lane, to be picked.
     Ready { since: At },
     /// To become ready when due.
-    Waiting { due: At, turn: u64 },
-    /// Handed out; added meanwhile, it comes back when done.
-    Working { since: At, again: Option<Again> },
+    Waiting { due: At, turn: Turn },
+    /// Handed out; `work` says since when.
+    Working { work: u32 },
+}
+
+/// Tells apart what is due at one and the same moment; that is over long before
+/// the turns begin anew.
+type Turn = u32;
+
+/// The work on an entry.
+#[derive(Debug)]
+struct Work {
+    since: At,
+    /// If it was added meanwhile: it comes back when done.
+    again: Option<Again>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +146,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     pub fn new(options: Options) -> Self {
         Core {
             entries: Slab::new(),
-            by_key: HashTable::new(),
+            by_key: Table::default(),
             hasher: RandomState::new(),
             lanes: Vec::new(),
             ready: List::EMPTY,
@@ -177,6 +154,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             waiting: BTreeSet::new(),
             next_turn: 0,
             working: List::EMPTY,
+            work: Slab::new(),
             working_since: Duration::ZERO,
             reasons: ReasonNumbers::default(),
             adds: 0,
@@ -278,18 +256,19 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         self.leave_lane(at);
         self.working.push_back(&mut self.entries, at);
         self.working_since += now.since(At(0));
+        let work = number(self.work.insert(Work {
+            since: now,
+            again: None,
+        }));
         let entry = &mut self.entries[at as usize];
         let State::Ready { since } = entry.state else {
             unreachable!("an entry in a lane is ready");
         };
-        entry.state = State::Working {
-            since: now,
-            again: None,
-        };
+        entry.state = State::Working { work };
         Some(Pick {
             ticket: Ticket(at),
             key: entry.key.clone(),
-            attempts: entry.attempts,
+            attempts: entry.attempts.into(),
             priority: entry.priority,
             reasons: self.reasons.tell(std::mem::take(&mut entry.reasons)),
             waited: now.since(since),
@@ -302,9 +281,10 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         let now = At::from(now);
         self.ripen(now);
         let at = ticket.0;
-        let State::Working { since, again } = self.entry(at).state else {
+        let State::Working { work } = self.entry(at).state else {
             unreachable!("a ticket is valid until its entry is done");
         };
+        let Work { since, again } = self.work.remove(work as usize);
         self.working.remove(&mut self.entries, at);
         self.working_since -= since.since(At(0));
         match again {
@@ -382,7 +362,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         let now = At::from(now);
         let longest = self.working.first().map(|at| &self.entries[at as usize]);
         let longest_running = match longest.map(|entry| entry.state) {
-            Some(State::Working { since, .. }) => now.since(since),
+            Some(State::Working { work }) => now.since(self.work[work as usize].since),
             _ => Duration::ZERO,
         };
         let working = self.working.len();
@@ -404,13 +384,8 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
 
     /// Lets only those entries in work come back that `keep` says.
     fn keep_again(&mut self, keep: impl Fn(&Again) -> bool) {
-        let mut next = self.working.first();
-        while let Some(at) = next {
-            let entry = self.entry(at);
-            if let State::Working { again, .. } = &mut entry.state {
-                *again = again.filter(&keep);
-            }
-            next = entry.links[PLACE].after();
+        for (_, work) in &mut self.work {
+            work.again = work.again.filter(&keep);
         }
     }
 
@@ -419,9 +394,8 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     }
 
     fn find(&self, hash: u32, key: &K) -> Option<u32> {
-        let is_it = |slot: &Slot| slot.hash == hash && self.entries[slot.at as usize].key == *key;
-        let found = self.by_key.find(Slot::spread(hash), is_it);
-        found.map(|slot| slot.at)
+        let is_it = |at: u32| self.entries[at as usize].key == *key;
+        self.by_key.find(hash, is_it)
     }
 
     fn entry(&mut self, at: u32) -> &mut Entry<K> {
@@ -432,19 +406,16 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         self.count(add, Added::New);
         let mut reasons = ReasonSet::default();
         reasons.add(self.reasons.number(add.reason));
-        let at = self.entries.insert(Entry {
+        let at = number(self.entries.insert(Entry {
             key,
-            hash,
-            links: [Link::LOOSE; 2],
             state: State::Ready { since: now },
+            links: [Link::LOOSE; 2],
+            hash,
             priority: add.priority,
-            attempts: 0,
             reasons,
-        });
-        let at = u32::try_from(at).expect("a queue holds fewer than 2^32 entries");
-        let place = |slot: &Slot| Slot::spread(slot.hash);
-        self.by_key
-            .insert_unique(Slot::spread(hash), Slot { hash, at }, place);
+            attempts: 0,
+        }));
+        self.by_key.insert(hash, at);
         self.schedule(now, at, now.after(add.after));
         at
     }
@@ -460,7 +431,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             return self.enter_lane(at, due);
         }
         let turn = self.next_turn;
-        self.next_turn += 1;
+        self.next_turn = turn.wrapping_add(1);
         self.waiting.insert((due, turn, at));
         self.entry(at).state = State::Waiting { due, turn };
     }
@@ -483,16 +454,13 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
                     self.schedule(now, at, due);
                 }
             }
-            State::Working { since, again } => {
+            State::Working { work } => {
+                let again = &mut self.work[work as usize].again;
                 let merged = Again {
                     due: again.map_or(due, |again| again.due.min(due)),
                     priority: again.map_or(add.priority, |again| again.priority.max(add.priority)),
                 };
-                entry.state = State::Working {
-                    since,
-                    again: Some(merged),
-                };
-                if again.is_none() {
+                if again.replace(merged).is_none() {
                     added = Added::New;
                 }
             }
@@ -503,7 +471,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
 
     fn retry_entry(&mut self, now: At, at: u32) -> Duration {
         let attempts = self.entry(at).attempts;
-        let delay = self.options.limiter.delay(attempts, now.moment());
+        let delay = self.options.limiter.delay(attempts.into(), now.moment());
         let entry = self.entry(at);
         entry.attempts = attempts.saturating_add(1);
         let priority = entry.priority;
@@ -555,15 +523,16 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     /// Drops an entry that is in no list.
     fn remove(&mut self, at: u32) {
         let hash = self.entries.remove(at as usize).hash;
-        let found = self
-            .by_key
-            .find_entry(Slot::spread(hash), |slot| slot.at == at);
-        found.expect("every entry is found by its key").remove();
+        self.by_key.remove(hash, at);
         if self.entries.is_empty() && self.entries.capacity() > KEEP_CAPACITY {
             self.entries = Slab::new();
-            self.by_key = HashTable::new();
+            self.by_key = Table::default();
         }
     }
+}
+
+fn number(at: usize) -> u32 {
+    u32::try_from(at).expect("a queue holds fewer than 2^32 entries")
 }
 
 #[cfg(test)]

@@ -431,3 +431,8 @@ fn it_behaves_as_its_rules_say_whatever_is_done_to_it() {
         assert_eq!(core.by_key.len(), core.entries.len());
     }
 }
+
+#[test]
+fn an_entry_of_an_object_fills_one_line_of_memory() {
+    assert_eq!(size_of::<Option<Entry<crate::ObjectKey>>>(), 64);
+}

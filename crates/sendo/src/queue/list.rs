@@ -18,10 +18,6 @@ impl Link {
         before: NONE,
         after: NONE,
     };
-
-    pub(super) fn after(&self) -> Option<u32> {
-        (self.after != NONE).then_some(self.after)
-    }
 }
 
 /// An entry that can be in several lists at once, one per link.

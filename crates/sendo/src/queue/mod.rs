@@ -29,11 +29,13 @@
 //! ```
 
 mod add;
+mod at;
 mod core;
 mod limiter;
 mod list;
 mod reason;
 mod shell;
+mod table;
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -60,7 +60,7 @@ impl Reasons {
         self.kept[..usize::from(self.len)].iter().copied()
     }
 
-    /// How many additions were merged into the entry, itself included.
+    /// How many additions were merged into the entry, itself included: up to 65,535 are counted.
     pub fn adds(&self) -> u32 {
         self.adds
     }
@@ -83,21 +83,33 @@ impl fmt::Debug for Reasons {
     }
 }
 
-/// The reasons of an entry, as numbers: eight bytes instead of a list of texts.
-#[derive(Clone, Copy, Debug, Default)]
+/// The reasons of an entry, as numbers: six bytes instead of a list of texts.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ReasonSet {
+    /// From the first on, until [`NONE`].
     kept: [u8; KEPT],
-    len: u8,
-    adds: u32,
+    /// No more than 65,535 are told apart.
+    adds: u16,
+}
+
+/// No reason has this number.
+const NONE: u8 = u8::MAX;
+
+impl Default for ReasonSet {
+    fn default() -> Self {
+        ReasonSet {
+            kept: [NONE; KEPT],
+            adds: 0,
+        }
+    }
 }
 
 impl ReasonSet {
     pub(super) fn add(&mut self, number: u8) {
         self.adds = self.adds.saturating_add(1);
-        let len = usize::from(self.len);
-        if len < KEPT && !self.kept[..len].contains(&number) {
-            self.kept[len] = number;
-            self.len += 1;
+        let mut kept = self.kept.iter_mut();
+        if let Some(place) = kept.find(|kept| **kept == number || **kept == NONE) {
+            *place = number;
         }
     }
 }
@@ -120,14 +132,15 @@ impl ReasonNumbers {
     }
 
     pub(super) fn tell(&self, set: ReasonSet) -> Reasons {
-        let mut kept = [Reason::OTHER; KEPT];
-        for (place, number) in kept.iter_mut().zip(&set.kept[..usize::from(set.len)]) {
-            *place = self.0[usize::from(*number)];
+        let (mut kept, mut len) = ([Reason::OTHER; KEPT], 0);
+        for number in set.kept.into_iter().take_while(|number| *number != NONE) {
+            kept[usize::from(len)] = self.0[usize::from(number)];
+            len += 1;
         }
         Reasons {
             kept,
-            len: set.len,
-            adds: set.adds,
+            len,
+            adds: set.adds.into(),
         }
     }
 }

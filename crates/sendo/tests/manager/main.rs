@@ -4,6 +4,7 @@
 mod controllers;
 mod election;
 mod lifecycle;
+mod observed;
 mod sources;
 mod writes;
 
@@ -118,6 +119,46 @@ impl Log {
 
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+/// All that is logged on this thread from now on, at every level.
+pub(crate) struct Tracing {
+    lines: Log,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+impl Tracing {
+    pub(crate) fn start() -> Self {
+        let lines = Log::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .without_time()
+            .with_writer({
+                let lines = lines.clone();
+                move || lines.clone()
+            });
+        Tracing {
+            lines,
+            _guard: tracing::subscriber::set_default(subscriber.finish()),
+        }
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.take()
+    }
+}
+
+/// One line each time.
+impl std::io::Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.add(String::from_utf8_lossy(line));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

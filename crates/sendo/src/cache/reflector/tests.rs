@@ -113,23 +113,16 @@ fn only(pairs: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[tokio::test(start_paused = true)]
 async fn changes_are_delivered_after_the_snapshot_shows_them() {
-    let Watching {
-        informer,
-        mut events,
-        watch,
-        api: _api,
-        cache: _cache,
-        ..
-    } = watching().await;
-    watch.event("ADDED", map("two", 11));
-    assert_eq!(next(&mut events).await, "created two@11");
-    assert_eq!(versions(&informer), only(&[("one", 10), ("two", 11)]));
-    watch.event("MODIFIED", map("one", 12));
-    assert_eq!(next(&mut events).await, "updated one@10 to one@12");
-    assert_eq!(informer.snapshot().version(), 12);
-    watch.event("DELETED", map("one", 13));
-    assert_eq!(next(&mut events).await, "deleted one@13");
-    assert_eq!(versions(&informer), only(&[("two", 11)]));
+    let mut it = watching().await;
+    it.watch.event("ADDED", map("two", 11));
+    assert_eq!(next(&mut it.events).await, "created two@11");
+    assert_eq!(versions(&it.informer), only(&[("one", 10), ("two", 11)]));
+    it.watch.event("MODIFIED", map("one", 12));
+    assert_eq!(next(&mut it.events).await, "updated one@10 to one@12");
+    assert_eq!(it.informer.snapshot().version(), 12);
+    it.watch.event("DELETED", map("one", 13));
+    assert_eq!(next(&mut it.events).await, "deleted one@13");
+    assert_eq!(versions(&it.informer), only(&[("two", 11)]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,34 +157,23 @@ async fn a_list_whose_pages_expire_is_asked_for_in_one_piece() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_goes_on_from_where_it_was() {
-    let Watching {
-        mut events,
-        mut api,
-        watch,
-        cache: _cache,
-        ..
-    } = watching().await;
-    watch.event("BOOKMARK", map("", 20));
+    let mut it = watching().await;
+    it.watch.event("BOOKMARK", map("", 20));
     tokio::time::sleep(SECOND * 400).await;
-    drop(watch);
+    drop(it.watch);
     let before = tokio::time::Instant::now();
-    let call = api.expect_watch(PATH).await;
+    let call = it.api.expect_watch(PATH).await;
     assert!(call.has("resourceVersion=20"), "{}", call.query);
     assert_eq!(before.elapsed(), Duration::ZERO);
     call.open(200).event("ADDED", map("two", 21));
-    assert_eq!(next(&mut events).await, "created two@21");
+    assert_eq!(next(&mut it.events).await, "created two@21");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_lives_five_to_ten_minutes_and_is_given_up_if_it_does_not_end_then() {
-    let Watching {
-        mut api,
-        watch: _watch,
-        cache: _cache,
-        ..
-    } = watching().await;
+    let mut it = watching().await;
     let before = tokio::time::Instant::now();
-    let call = api.expect_watch(PATH).await;
+    let call = it.api.expect_watch(PATH).await;
     let lived = before.elapsed();
     assert!(lived > SECOND * 330 && lived < SECOND * 635, "{lived:?}");
     let timeout = call.query.split("timeoutSeconds=").nth(1).unwrap();
@@ -200,82 +182,57 @@ async fn a_watch_lives_five_to_ten_minutes_and_is_given_up_if_it_does_not_end_th
 
 #[tokio::test(start_paused = true)]
 async fn after_a_gap_what_is_gone_is_found_out_by_listing() {
-    let Watching {
-        informer,
-        mut events,
-        mut api,
-        watch,
-        cache: _cache,
-        ..
-    } = watching().await;
-    watch.event("ADDED", map("two", 11));
-    assert_eq!(next(&mut events).await, "created two@11");
+    let mut it = watching().await;
+    it.watch.event("ADDED", map("two", 11));
+    assert_eq!(next(&mut it.events).await, "created two@11");
     let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"});
-    watch.event("ERROR", gone);
-    let list = api.expect_list(PATH).await;
+    it.watch.event("ERROR", gone);
+    let list = it.api.expect_list(PATH).await;
     list.list(30, &[map("three", 25), map_of("two", 26, "another")]);
-    assert_eq!(next(&mut events).await, "created three@25");
-    assert_eq!(next(&mut events).await, "found deleted two@11");
-    assert_eq!(next(&mut events).await, "created two@26");
-    assert_eq!(next(&mut events).await, "found deleted one@10");
-    assert_eq!(versions(&informer), only(&[("three", 25), ("two", 26)]));
-    assert!(api.expect_watch(PATH).await.has("resourceVersion=30"));
+    assert_eq!(next(&mut it.events).await, "created three@25");
+    assert_eq!(next(&mut it.events).await, "found deleted two@11");
+    assert_eq!(next(&mut it.events).await, "created two@26");
+    assert_eq!(next(&mut it.events).await, "found deleted one@10");
+    assert_eq!(versions(&it.informer), only(&[("three", 25), ("two", 26)]));
+    assert!(it.api.expect_watch(PATH).await.has("resourceVersion=30"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_again_says_nothing_of_what_has_not_changed() {
-    let Watching {
-        informer,
-        mut events,
-        mut api,
-        watch,
-        cache: _cache,
-        ..
-    } = watching().await;
-    let known = informer.snapshot().get(&"a/one".into()).unwrap();
-    drop(watch);
+    let mut it = watching().await;
+    let known = it.informer.snapshot().get(&"a/one".into()).unwrap();
+    drop(it.watch);
     // Right after it began: taken for a failure.
-    let call = api.expect_watch(PATH).await;
+    let call = it.api.expect_watch(PATH).await;
     call.fail(410, "Expired", "too old resource version");
-    api.expect_list(PATH).await.list(30, &[map("one", 10)]);
-    let watch = api.expect_watch(PATH).await.open(200);
-    watch.event("MODIFIED", map("one", 31));
-    assert_eq!(next(&mut events).await, "updated one@10 to one@31");
+    it.api.expect_list(PATH).await.list(30, &[map("one", 10)]);
+    it.watch = it.api.expect_watch(PATH).await.open(200);
+    it.watch.event("MODIFIED", map("one", 31));
+    assert_eq!(next(&mut it.events).await, "updated one@10 to one@31");
     assert_eq!(known.version(), 10);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_cut_in_the_middle_of_a_line_loses_nothing() {
-    let Watching {
-        mut events,
-        mut api,
-        watch,
-        cache: _cache,
-        ..
-    } = watching().await;
-    watch.event("ADDED", map("two", 11));
-    watch.raw(r#"{"type":"ADDED","object":{"metadata":{"na"#);
-    assert_eq!(next(&mut events).await, "created two@11");
-    watch.cut();
-    let call = api.expect_watch(PATH).await;
+    let mut it = watching().await;
+    it.watch.event("ADDED", map("two", 11));
+    it.watch.raw(r#"{"type":"ADDED","object":{"metadata":{"na"#);
+    assert_eq!(next(&mut it.events).await, "created two@11");
+    it.watch.cut();
+    let call = it.api.expect_watch(PATH).await;
     assert!(call.has("resourceVersion=11"));
     call.open(200).event("ADDED", map("three", 12));
-    assert_eq!(next(&mut events).await, "created three@12");
+    assert_eq!(next(&mut it.events).await, "created three@12");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ends_every_watch_at_once_is_asked_ever_less_often() {
-    let Watching {
-        mut api,
-        watch,
-        cache: _cache,
-        ..
-    } = watching().await;
-    drop(watch);
+    let mut it = watching().await;
+    drop(it.watch);
     let mut waits = Vec::new();
     for _ in 0..8 {
         let before = tokio::time::Instant::now();
-        drop(api.expect_watch(PATH).await.open(200));
+        drop(it.api.expect_watch(PATH).await.open(200));
         waits.push(before.elapsed());
     }
     assert!(waits[0] >= SECOND * 4 / 10 && waits[0] <= SECOND);
@@ -309,23 +266,18 @@ async fn a_missing_permission_is_told_at_once_and_recovered_from() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_definition_is_told_at_once_and_listed_anew_when_it_appears() {
-    let Watching {
-        informer,
-        mut api,
-        watch,
-        cache: _cache,
-        ..
-    } = watching().await;
+    let mut it = watching().await;
     tokio::time::sleep(SECOND * 60).await;
-    drop(watch);
-    api.expect_watch(PATH)
+    drop(it.watch);
+    it.api
+        .expect_watch(PATH)
         .await
         .answer(404, "404 page not found\n");
-    let call = api.expect_list(PATH).await;
-    assert_eq!(informer.state().failures[0].cause, WatchError::NotServed);
+    let call = it.api.expect_list(PATH).await;
+    assert_eq!(it.informer.state().failures[0].cause, WatchError::NotServed);
     call.list(40, &[]);
-    api.expect_watch(PATH).await;
-    assert_eq!(versions(&informer), only(&[]));
+    it.api.expect_watch(PATH).await;
+    assert_eq!(versions(&it.informer), only(&[]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -350,39 +302,33 @@ async fn a_failing_watch_does_not_delay_another() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_does_not_decode_is_reported_and_skipped() {
-    let Watching {
-        informer,
-        mut events,
-        mut api,
-        watch,
-        cache: _cache,
-        ..
-    } = watching().await;
+    let mut it = watching().await;
     let mut broken = map("one", 11);
     broken["data"] = json!({"password": ["hunter2"]});
-    watch.event("MODIFIED", broken.clone());
-    watch.event("ADDED", map("two", 12));
-    assert_eq!(next(&mut events).await, "created two@12");
-    let state = informer.state();
+    it.watch.event("MODIFIED", broken.clone());
+    it.watch.event("ADDED", map("two", 12));
+    assert_eq!(next(&mut it.events).await, "created two@12");
+    let state = it.informer.state();
     assert_eq!(state.unreadable.len(), 1);
     assert_eq!(state.unreadable[0].key, ObjectKey::from("a/one"));
     assert!(!format!("{state:?}").contains("hunter2"));
     // The last state that could be read stays, and the watch goes on from the newest version.
-    assert_eq!(versions(&informer), only(&[("one", 10), ("two", 12)]));
+    assert_eq!(versions(&it.informer), only(&[("one", 10), ("two", 12)]));
 
     tokio::time::sleep(SECOND * 60).await;
-    drop(watch);
-    let call = api.expect_watch(PATH).await;
+    drop(it.watch);
+    let call = it.api.expect_watch(PATH).await;
     assert!(call.has("resourceVersion=12"));
     call.fail(410, "Expired", "too old");
-    api.expect_list(PATH)
+    it.api
+        .expect_list(PATH)
         .await
         .list(20, &[broken, map("two", 12)]);
-    let watch = api.expect_watch(PATH).await.open(200);
-    assert_eq!(versions(&informer), only(&[("one", 10), ("two", 12)]));
-    watch.event("MODIFIED", map("one", 21));
-    assert_eq!(next(&mut events).await, "updated one@10 to one@21");
-    assert!(informer.state().unreadable.is_empty());
+    it.watch = it.api.expect_watch(PATH).await.open(200);
+    assert_eq!(versions(&it.informer), only(&[("one", 10), ("two", 12)]));
+    it.watch.event("MODIFIED", map("one", 21));
+    assert_eq!(next(&mut it.events).await, "updated one@10 to one@21");
+    assert!(it.informer.state().unreadable.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,18 +346,12 @@ async fn an_unanswered_list_times_out_and_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn late_subscribers_get_what_is_there_then_what_changes() {
-    let Watching {
-        informer,
-        watch,
-        api: _api,
-        cache: _cache,
-        ..
-    } = watching().await;
-    watch.event("ADDED", map("two", 11));
+    let it = watching().await;
+    it.watch.event("ADDED", map("two", 11));
     tokio::time::sleep(SECOND).await;
-    let mut late = informer.subscribe();
-    watch.event("MODIFIED", map("two", 12));
-    watch.event("ADDED", map("three", 13));
+    let mut late = it.informer.subscribe();
+    it.watch.event("MODIFIED", map("two", 12));
+    it.watch.event("ADDED", map("three", 13));
     tokio::time::sleep(SECOND).await;
     assert_eq!(next(&mut late).await, "initial one@10");
     assert_eq!(next(&mut late).await, "initial two@12");
@@ -484,41 +424,32 @@ async fn equal_selections_share_one_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_watches_and_subscriptions_and_leaves_no_task() {
-    let Watching {
-        informer,
-        mut events,
-        watch,
-        world,
-        api: _api,
-        cache: _cache,
-    } = watching().await;
-    watch.event("ADDED", map("two", 11));
+    let mut it = watching().await;
+    it.watch.event("ADDED", map("two", 11));
     tokio::time::sleep(SECOND).await;
-    assert_eq!(world.tasks().running(), ["world/cache/configmaps/v1/watch"]);
-    world.tasks().stop().await;
-    assert!(world.tasks().running().is_empty());
-    assert_eq!(next(&mut events).await, "created two@11");
-    assert_eq!(next(&mut events).await, "the end");
-    assert_eq!(informer.snapshot().len(), 2);
-    assert_eq!(next(&mut informer.subscribe()).await, "initial one@10");
+    assert_eq!(
+        it.world.tasks().running(),
+        ["world/cache/configmaps/v1/watch"]
+    );
+    it.world.tasks().stop().await;
+    assert!(it.world.tasks().running().is_empty());
+    assert_eq!(next(&mut it.events).await, "created two@11");
+    assert_eq!(next(&mut it.events).await, "the end");
+    assert_eq!(it.informer.snapshot().len(), 2);
+    assert_eq!(next(&mut it.informer.subscribe()).await, "initial one@10");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_forgotten_kind_is_watched_no_more() {
-    let Watching {
-        informer,
-        mut events,
-        watch: _watch,
-        world,
-        cache,
-        mut api,
-    } = watching().await;
-    cache.forget::<ConfigMap>(informer.kind(), &Selection::default());
-    assert_eq!(next(&mut events).await, "the end");
-    assert!(world.tasks().running().is_empty() && cache.states().is_empty());
-    api.expect_silence(SECOND * 3600).await;
-    cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
-    api.expect_list(PATH).await;
+    let mut it = watching().await;
+    it.cache
+        .forget::<ConfigMap>(it.informer.kind(), &Selection::default());
+    assert_eq!(next(&mut it.events).await, "the end");
+    assert!(it.world.tasks().running().is_empty() && it.cache.states().is_empty());
+    it.api.expect_silence(SECOND * 3600).await;
+    it.cache
+        .informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    it.api.expect_list(PATH).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,162 @@
+//! What a program shows of itself: probes, logs, metrics.
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::CustomResourceExt;
+use sendo::election::ElectionOptions;
+use sendo::health::{Checks, Report};
+use sendo::{Action, Context, Controller, Manager, Running, World};
+
+use crate::{Bar, Place, SECOND, Tracing, metric};
+
+async fn report(checks: &Checks) -> Report {
+    checks.run(&World::seeded(1), &[]).await
+}
+
+/// On threads and in real time, but for the program's own clock, which runs
+/// fast: code that never waits stops everything else on its thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_stuck_past_its_time_out_is_noticed() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let barrier = Arc::new(Barrier::new(2));
+    let held = barrier.clone();
+    let controller = Controller::new::<ConfigMap>()
+        .timeout(10 * SECOND)
+        .reconcile(move |_: Arc<ConfigMap>, _: Context| {
+            held.wait();
+            async { Ok(Action::done()) }
+        });
+    let mut config = place.config("program");
+    config.world = config.world.with_clock_rate(100.0);
+    let manager = Manager::new("program").controller(controller);
+    let running = manager.start(config).unwrap();
+    let live = &running.probes().live;
+    let until = async |alive: bool| {
+        for _ in 0..1000 {
+            let report = report(live).await;
+            if report.passed() == alive {
+                return report;
+            }
+            place.pass(Duration::from_millis(10)).await;
+        }
+        panic!("still {} after ten seconds", report(live).await.lines());
+    };
+    until(true).await;
+    running.ready().await;
+    let lines = until(false).await.lines();
+    let cause = "[-]workers-configmap failed: a reconcile of configmap has run for 7";
+    assert!(lines.starts_with(cause), "{lines}");
+    assert!(lines.ends_with("s, and may for 10s\n"), "{lines}");
+    barrier.wait();
+    until(true).await;
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_follows_caches_and_election_and_says_what_is_missing() {
+    let place = Place::new(1).await;
+    let controller =
+        Controller::new::<Bar>().reconcile(|_: Arc<Bar>, _: Context| async { Ok(Action::done()) });
+    let mut config = place.config("program");
+    config.election = Some(ElectionOptions::new("default", "program"));
+    let manager = Manager::new("program").controller(controller);
+    let running = manager.start(config).unwrap();
+    let lines = async |running: &Running| report(&running.probes().ready).await.lines();
+    place.pass(SECOND).await;
+    let told = lines(&running).await;
+    let cause = "[-]caches failed: cannot watch bars.example.dev/v1: the API server does not serve this resource";
+    assert!(told.starts_with(cause), "{told}");
+    assert!(told.ends_with("\n[+]election ok\n"), "{told}");
+    place.client.create(&Bar::crd()).await.unwrap();
+    running.ready().await;
+    assert_eq!(lines(&running).await, "[+]caches ok\n[+]election ok\n");
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_is_a_span_with_key_and_id_and_no_secret_is_logged() {
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("password".to_owned());
+    secret.metadata.namespace = Some("default".to_owned());
+    let word = "correct horse battery staple";
+    let data = ByteString(word.as_bytes().to_vec());
+    secret.data = Some([("word".to_owned(), data)].into());
+    place.client.create(&secret).await.unwrap();
+    let controller =
+        Controller::new::<Secret>().reconcile(|secret: Arc<Secret>, cx: Context| async move {
+            let mut other = Secret::clone(&secret);
+            other.metadata.name = Some("not a name".to_owned());
+            other.metadata.resource_version = None;
+            cx.create(&other).await?;
+            Ok(Action::done())
+        });
+    let manager = Manager::new("program").controller(controller);
+    let running = place.run(manager).await;
+    place.pass(SECOND).await;
+    place.end([running]).await;
+
+    let lines = tracing.lines();
+    let spans: Vec<_> = lines
+        .iter()
+        .filter(|line| line.contains("reconcile failed"))
+        .filter_map(|line| line.split_once("reconcile{")?.1.split_once('}'))
+        .map(|(span, _)| span)
+        .collect();
+    let ids: std::collections::BTreeSet<_> = spans
+        .iter()
+        .filter_map(|span| span.strip_prefix("controller=secret key=default/password id="))
+        .collect();
+    assert!(spans.len() > 5, "it was tried again and again: {lines:?}");
+    assert_eq!(
+        ids.len(),
+        spans.len(),
+        "every reconcile has an id: {spans:?}"
+    );
+    for form in [word, "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5IHN0YXBsZQ"] {
+        let told: Vec<_> = lines.iter().filter(|line| line.contains(form)).collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_the_cache_its_watches_and_the_requests() {
+    let place = Place::new(1).await;
+    for name in ["a", "b", "c"] {
+        place.create(name).await;
+    }
+    let controller = Controller::new::<ConfigMap>()
+        .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) });
+    let packed = sendo::cache::KindOptions::<ConfigMap>::new().compact();
+    let manager = Manager::new("program")
+        .controller(controller)
+        .caching(packed);
+    let running = place.run(manager).await;
+    place.pass(SECOND).await;
+    let of = |name: &str| metric(&running, &format!("{name}{{kind=\"configmaps/v1\"}}"));
+    assert_eq!(of("sendo_cache_objects"), 3.0);
+    assert!(of("sendo_cache_bytes") > 300.0);
+    assert_eq!(
+        (
+            of("sendo_watch_lists_total"),
+            of("sendo_watch_restarts_total")
+        ),
+        (1.0, 0.0)
+    );
+    assert_eq!(of("sendo_watch_failing"), 0.0);
+    assert_eq!(of("sendo_event_latency_seconds_count"), 3.0);
+    place.pass(20 * 60 * SECOND).await;
+    assert!(
+        of("sendo_watch_restarts_total") >= 2.0,
+        "a watch lives five to ten minutes"
+    );
+    assert!(of("sendo_watch_lag_seconds") < 600.0);
+    let watches = "rest_client_requests_total{code=\"200\",host=\"kubernetes\",method=\"GET\"}";
+    assert!(metric(&running, watches) >= 3.0);
+    place.end([running]).await;
+}
