@@ -1,20 +1,27 @@
-//! `cargo xtask e2e`: drives a real kubectl against a cluster over TLS.
+//! `cargo xtask e2e`: drives clients that others wrote against a cluster over TLS.
 //!
-//! The steps are in `e2e/chapters`: Markdown with commands and what they print
-//! (see [`chapter`]), written from what Kubernetes and kubectl document. They
-//! run on a `sendo up` of this workspace; with `SENDO_REAL_KUBECONFIG` set they
-//! run on that cluster instead, which shows whether the steps are right.
+//! The steps for kubectl are in `e2e/chapters`: Markdown with commands and what
+//! they print (see [`chapter`]). The last chapter is a program in Go
+//! (`xtask/client-go`). They run on a `sendo up` of this workspace; with
+//! `SENDO_REAL_KUBECONFIG` set they run on that cluster instead, which shows
+//! whether the steps are right.
 
 mod apt;
 mod chapter;
+mod client_go;
 mod cluster;
+mod definitions;
+mod difference;
 mod kubectl;
 mod pattern;
 mod play;
 mod report;
 mod session;
 
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Instant, SystemTime};
 
 use anyhow::bail;
@@ -23,40 +30,108 @@ use clap::Args;
 use chapter::Chapter;
 use cluster::{Cluster, Server};
 use play::Stage;
-use report::Report;
+use report::{Output, Report, Step, Verdict};
 use session::Session;
 
-/// In the order in which they are run, each on its own.
-const CHAPTERS: [(&str, &str); 13] = [
+/// Chapters about what all of the cluster shares, played one after the other.
+const ALONE: [(&str, &str); 2] = [
     ("cluster", include_str!("e2e/chapters/cluster.md")),
-    ("namespaces", include_str!("e2e/chapters/namespaces.md")),
-    ("replicasets", include_str!("e2e/chapters/replicasets.md")),
-    ("rollouts", include_str!("e2e/chapters/rollouts.md")),
     ("nodes", include_str!("e2e/chapters/nodes.md")),
-    ("formats", include_str!("e2e/chapters/formats.md")),
-    ("watch", include_str!("e2e/chapters/watch.md")),
-    ("making", include_str!("e2e/chapters/making.md")),
-    ("editing", include_str!("e2e/chapters/editing.md")),
-    ("apply", include_str!("e2e/chapters/apply.md")),
+];
+
+/// Chapters that keep to their namespace and their own kinds, played several at
+/// a time; the long ones come first.
+const TOGETHER: [(&str, &str); 19] = [
+    ("definitions", include_str!("e2e/chapters/definitions.md")),
+    ("rollouts", include_str!("e2e/chapters/rollouts.md")),
+    ("replicasets", include_str!("e2e/chapters/replicasets.md")),
+    ("large", include_str!("e2e/chapters/large.md")),
+    ("services", include_str!("e2e/chapters/services.md")),
+    ("access", include_str!("e2e/chapters/access.md")),
+    ("server-side", include_str!("e2e/chapters/server-side.md")),
     (
         "custom-resources",
         include_str!("e2e/chapters/custom-resources.md"),
     ),
+    ("deleting", include_str!("e2e/chapters/deleting.md")),
+    ("edit", include_str!("e2e/chapters/edit.md")),
+    ("editing", include_str!("e2e/chapters/editing.md")),
+    ("making", include_str!("e2e/chapters/making.md")),
+    ("namespaces", include_str!("e2e/chapters/namespaces.md")),
+    ("formats", include_str!("e2e/chapters/formats.md")),
+    ("watch", include_str!("e2e/chapters/watch.md")),
+    ("apply", include_str!("e2e/chapters/apply.md")),
+    ("kustomize", include_str!("e2e/chapters/kustomize.md")),
     ("explain", include_str!("e2e/chapters/explain.md")),
     ("errors", include_str!("e2e/chapters/errors.md")),
 ];
 
+/// Drive a real kubectl and a real client-go against a cluster, step by step
+///
+/// Starts `sendo up` from this workspace on a free port, plays every chapter
+/// under xtask/src/e2e/chapters in a namespace of its own, builds and runs the
+/// program in xtask/client-go where Go is installed, and stops the cluster. A
+/// step that prints other than its chapter says is shown as a diff: `-` was
+/// expected, `+` was printed.
 #[derive(Args)]
+#[command(after_help = "\
+Environment:
+  SENDO_REAL_KUBECONFIG  play on the cluster of this kubeconfig instead; steps
+                         that hold for `sendo up` only are left out
+  SENDO_KUBECTL          the kubectl to use; else one on the PATH if it is new
+                         enough, else one is installed in the user's cache folder
+
+Examples:
+  cargo xtask e2e                            all of it
+  cargo xtask e2e --list                     what there is
+  cargo xtask e2e apply rollouts             chapters and steps with these words
+  cargo xtask e2e client-go --output=steps   the Go program, step by step
+  SENDO_REAL_KUBECONFIG=~/.kube/config cargo xtask e2e --keep-going
+                                             are the chapters right about Kubernetes?")]
 pub(crate) struct Options {
-    /// Run only chapters with this text in their name or in a step's
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    filter: String,
+    /// Play only chapters with one of these words in their name or in a step's
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+    /// Name chapters and steps, and play nothing
+    #[arg(long)]
+    list: bool,
+    /// How much to tell
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
     /// Build and run the optimised command
     #[arg(long)]
     release: bool,
     /// Go on with a chapter after a step that failed
     #[arg(long)]
     keep_going: bool,
+    /// How many chapters to play at a time [default: one per core, and one more]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+}
+
+impl Options {
+    fn jobs(&self) -> usize {
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        self.jobs.map_or_else(|| cores() + 1, NonZero::get)
+    }
+
+    fn chooses(&self, chapter: &str, steps: &[impl AsRef<str>]) -> bool {
+        let in_steps = |word: &str| steps.iter().any(|step| step.as_ref().contains(word));
+        let has = |word: &String| chapter.contains(&**word) || in_steps(word);
+        self.words.is_empty() || self.words.iter().any(has)
+    }
+
+    fn chapters(&self, texts: &[(&'static str, &str)]) -> anyhow::Result<Vec<Chapter>> {
+        let mut chapters = Vec::new();
+        for (name, text) in texts {
+            let chapter = Chapter::parse(name, text)?;
+            let steps: Vec<_> = chapter.steps.iter().map(|step| &step.name).collect();
+            if self.chooses(name, &steps) {
+                chapters.push(chapter);
+            }
+        }
+        Ok(chapters)
+    }
 }
 
 /// Runs the chapters.
@@ -65,13 +140,28 @@ pub(crate) struct Options {
 ///
 /// When a step differs from what its chapter says, or nothing could be run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let chapters = chapters(&options.filter)?;
+    let alone = options.chapters(&ALONE)?;
+    let together = options.chapters(&TOGETHER)?;
+    let with_go = options.chooses(client_go::NAME, &[""; 0]);
+    if options.list {
+        list(&alone, &together, with_go);
+        return Ok(());
+    }
+    if alone.is_empty() && together.is_empty() && !with_go {
+        bail!("no chapter and no step has {:?} in its name", options.words);
+    }
     let kubectl = kubectl::locate()?;
     let folder = tempfile::tempdir()?;
+    definitions::write(folder.path())?;
+    let program = if with_go {
+        client_go::build(options.release)?
+    } else {
+        None
+    };
     let mut cluster = match std::env::var_os("SENDO_REAL_KUBECONFIG") {
         Some(kubeconfig) => Cluster::Real(PathBuf::from(kubeconfig)),
         None => {
-            let sendo = cluster::build(options.release)?;
+            let sendo = cluster::build("sendo-cli", "sendo", options.release)?;
             Cluster::Embedded(Server::start(&sendo, folder.path())?)
         }
     };
@@ -80,25 +170,61 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             kubectl,
             kubeconfig: cluster.kubeconfig().to_owned(),
             cache: folder.path().join("kubectl-cache"),
+            folder: folder.path().to_owned(),
         },
         folder: folder.path(),
         run: seconds_since_1970()?,
         embedded: matches!(cluster, Cluster::Embedded(_)),
         keep_going: options.keep_going,
     };
-    let mut report = Report::default();
-    let began = Instant::now();
+    let mut report = Report::new(options.output);
     if let Cluster::Embedded(server) = &mut cluster {
+        let began = Instant::now();
         server.wait_until_ready(&stage.session)?;
-        report.ok("sendo up", "is ready", began);
+        let step = Step::new("is ready", began, Verdict::Passed);
+        report.end("sendo up", began.elapsed(), &[step]);
     }
-    for chapter in &chapters {
-        stage.play(chapter, &mut report);
-    }
+    let report = Mutex::new(report);
+    play(&stage, &alone, 1, &report);
+    thread::scope(|scope| {
+        // It waits for leases most of the time, while others play.
+        if with_go {
+            scope.spawn(|| {
+                tell(&report, client_go::NAME, || {
+                    client_go::run(program.as_ref(), &stage)
+                });
+            });
+        }
+        play(&stage, &together, options.jobs(), &report);
+    });
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Cluster::Embedded(server) = cluster {
         stop(server, &mut report);
     }
-    report.finish(began)
+    report.finish()
+}
+
+/// Plays chapters, so many at a time.
+fn play(stage: &Stage<'_>, chapters: &[Chapter], jobs: usize, report: &Mutex<Report>) {
+    let left = Mutex::new(chapters.iter());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(chapters.len()) {
+            scope.spawn(|| {
+                while let Some(chapter) = next() {
+                    tell(report, chapter.name, || stage.play(chapter));
+                }
+            });
+        }
+    });
+}
+
+fn tell(report: &Mutex<Report>, chapter: &str, play: impl FnOnce() -> Vec<Step>) {
+    let report = || report.lock().unwrap_or_else(PoisonError::into_inner);
+    report().begin(chapter);
+    let began = Instant::now();
+    let steps = play();
+    report().end(chapter, began.elapsed(), &steps);
 }
 
 fn stop(server: Server, report: &mut Report) {
@@ -106,27 +232,27 @@ fn stop(server: Server, report: &mut Report) {
         println!("\nsendo up said:\n{}", server.log());
     }
     let began = Instant::now();
-    match server.stop() {
-        Ok(()) => report.ok("sendo up", "ends on SIGTERM", began),
-        Err(error) => report.failed("sendo up", "ends on SIGTERM", began, &format!("{error:#}")),
+    let verdict = match server.stop() {
+        Ok(()) => Verdict::Passed,
+        Err(error) => Verdict::Failed(format!("{error:#}")),
+    };
+    let step = Step::new("ends on SIGTERM", began, verdict);
+    report.end("sendo up", began.elapsed(), &[step]);
+}
+
+fn list(alone: &[Chapter], together: &[Chapter], with_go: bool) {
+    for chapter in alone.iter().chain(together) {
+        println!("{} ({} steps)", chapter.name, chapter.steps.len());
+        for step in &chapter.steps {
+            println!("    {}", step.name);
+        }
+    }
+    if with_go {
+        println!("{}: a program in Go", client_go::NAME);
     }
 }
 
 fn seconds_since_1970() -> anyhow::Result<String> {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     Ok(time.as_secs().to_string())
-}
-
-fn chapters(filter: &str) -> anyhow::Result<Vec<Chapter>> {
-    let chapters = CHAPTERS.map(|(name, text)| Chapter::parse(name, text));
-    let chapters: Vec<_> = chapters.into_iter().collect::<Result<_, _>>()?;
-    let chosen = |chapter: &Chapter| {
-        let mut steps = chapter.steps.iter();
-        chapter.name.contains(filter) || steps.any(|step| step.name.contains(filter))
-    };
-    let chapters: Vec<_> = chapters.into_iter().filter(chosen).collect();
-    if chapters.is_empty() {
-        bail!("no chapter and no step has {filter:?} in its name");
-    }
-    Ok(chapters)
 }

@@ -1,5 +1,7 @@
 //! Development tasks of this workspace, run as `cargo xtask <task>`.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 mod codegen;
@@ -17,16 +19,22 @@ struct Arguments {
 enum Task {
     /// Write the facts about Kubernetes types from its published modules.
     Codegen(codegen::Options),
-    /// Drive a real kubectl against a cluster, step by step.
     E2e(e2e::Options),
     /// Compare decoded protobuf with the published JSON of the same objects.
     Golden,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
         Task::Codegen(options) => codegen::run(&options),
         Task::E2e(options) => e2e::run(&options),
         Task::Golden => golden::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -71,9 +71,17 @@ impl Screen {
         self.line(text.to_string());
     }
 
-    /// What went wrong, with its causes.
+    /// What went wrong, with its causes, each told once: some errors end with
+    /// what caused them.
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        self.line(format!("{} {error:#}", self.paint(RED, "error:")));
+        let mut text = String::new();
+        for cause in error.chain().map(ToString::to_string) {
+            if !text.ends_with(&cause) {
+                text.push_str(if text.is_empty() { "" } else { ": " });
+                text.push_str(&cause);
+            }
+        }
+        self.line(format!("{} {text}", self.paint(RED, "error:")));
     }
 
     fn paint(&self, code: &str, text: &str) -> String {

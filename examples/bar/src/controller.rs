@@ -16,7 +16,7 @@ static OWNED: Index<Deployment, Uid> = Index::new("owned-by-bar", |d| d.controll
 
 /// The program: one controller.
 pub fn manager() -> Manager {
-    Manager::new("bar-controller").controller(
+    Manager::new("bar-controller").defines::<Bar>().controller(
         Controller::new::<Bar>()
             .owns::<Deployment>()
             .index(&OWNED)

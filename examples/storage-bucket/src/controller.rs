@@ -30,8 +30,9 @@ struct Tick;
 pub(crate) fn manager(options: Options) -> Manager {
     let (ticks, source) = source::channel(1);
     let metrics = Metrics::default();
-    let program =
-        Manager::new("storage-bucket").runnable(on_leader("ticker", move |cx| async move {
+    let program = Manager::new("storage-bucket")
+        .defines::<StorageBucket>()
+        .runnable(on_leader("ticker", move |cx| async move {
             let mut interval = cx.interval(options.tick_every);
             while cx.still_running(interval.tick()).await {
                 ticks.send(Tick).await?;

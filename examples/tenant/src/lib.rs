@@ -70,6 +70,7 @@ pub fn manager(options: Options) -> Manager {
     let (changed_teams, teams) = source::channel(16);
     let directory = options.directory.clone();
     Manager::new("tenant-controller")
+        .defines::<Tenant>()
         .metric(
             "tenant_namespaces_added_total",
             "Namespaces created for tenants",

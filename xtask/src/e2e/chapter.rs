@@ -15,11 +15,16 @@
 //! ````
 //!
 //! - Input follows the command as a here-document: `<<EOF`, lines, `EOF`.
+//! - Settings stand before the command: `KUBE_EDITOR='sed -i s/a/b/' kubectl …`.
+//! - `cat >file <<EOF` writes a file; commands run in the chapter's own folder.
 //! - A command that fails ends with a line `[exit 1]`.
 //! - A command that ends in ` &` goes on in the background once it has printed
 //!   what stands below it; `$ fg` waits for what it prints next, and `^C` as
 //!   the last line stops it.
 //! - Words after `console` change how a block is run, see [`Mode`].
+
+use std::collections::VecDeque;
+use std::path::{Component, Path};
 
 use anyhow::{Context as _, bail};
 
@@ -52,6 +57,9 @@ pub(super) struct Mode {
     pub(super) eventually: bool,
     /// `cleanup`: the block runs even when a step before it failed.
     pub(super) cleanup: bool,
+    /// `unordered`: lines that begin with `* ` may come in any order, as
+    /// Kubernetes itself tells the mistakes in a custom resource.
+    pub(super) unordered: bool,
 }
 
 /// A command and what it must print.
@@ -72,12 +80,25 @@ pub(super) struct Line {
 /// What a command line does.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Runs kubectl with these words to its end.
-    Run { words: Vec<String>, input: String },
-    /// Starts kubectl with these words.
-    Start { words: Vec<String> },
+    /// Runs kubectl to its end.
+    Run(Invocation),
+    /// Starts kubectl.
+    Start(Invocation),
     /// Goes on with what was started; a `^C` stops it.
     Foreground { stop: bool },
+    /// Writes a file into the chapter's folder.
+    Write { file: String, text: String },
+}
+
+/// kubectl with all that it is given.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Invocation {
+    /// The settings before the command.
+    pub(super) environment: Vec<(String, String)>,
+    /// The words after the command.
+    pub(super) words: Vec<String>,
+    /// What it reads.
+    pub(super) input: String,
 }
 
 impl Chapter {
@@ -124,6 +145,7 @@ impl Mode {
                 "embedded" => mode.embedded = true,
                 "eventually" => mode.eventually = true,
                 "cleanup" => mode.cleanup = true,
+                "unordered" => mode.unordered = true,
                 other => bail!("`{other}` says nothing about a block"),
             }
         }
@@ -183,16 +205,44 @@ impl Action {
         if command == "fg" {
             return Ok(Self::Foreground { stop: false });
         }
+        if let Some(file) = command.strip_prefix("cat >") {
+            let file = file.trim().to_owned();
+            if !Path::new(&file).components().all(is_inside) {
+                bail!("`{file}` is not in the chapter's folder");
+            }
+            return Ok(Self::Write { file, text: input });
+        }
         let foreground = command.strip_suffix(" &");
-        let mut words = words(foreground.unwrap_or(command))?;
-        if words.is_empty() || words.remove(0) != "kubectl" {
+        let mut words = VecDeque::from(words(foreground.unwrap_or(command))?);
+        let mut environment = Vec::new();
+        while let Some((name, value)) = words.front().and_then(|word| setting(word)) {
+            environment.push((name, value));
+            words.pop_front();
+        }
+        if words.pop_front().as_deref() != Some("kubectl") {
             bail!("only kubectl is run, not `{command}`");
         }
+        let invocation = Invocation {
+            environment,
+            words: words.into(),
+            input,
+        };
         Ok(match foreground {
-            Some(_) => Self::Start { words },
-            None => Self::Run { words, input },
+            Some(_) => Self::Start(invocation),
+            None => Self::Run(invocation),
         })
     }
+}
+
+fn is_inside(part: Component<'_>) -> bool {
+    matches!(part, Component::Normal(_))
+}
+
+/// `NAME=value`, as it stands before a command.
+fn setting(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let is_name = name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    is_name.then(|| (name.to_owned(), value.to_owned()))
 }
 
 /// Splits a command line as a shell does, with both kinds of quotes.
@@ -265,7 +315,7 @@ b
         let expected = Mode {
             embedded: true,
             eventually: true,
-            cleanup: false,
+            ..Mode::default()
         };
         assert_eq!(chapter.steps[1].mode, expected);
     }
@@ -274,9 +324,12 @@ b
     fn a_here_document_is_the_input() {
         let chapter = Chapter::parse("boats", TEXT).unwrap();
         let create = &chapter.steps[0].commands[0];
-        let words = ["create", "-f", "-"].map(str::to_owned).to_vec();
-        let input = "kind: Boat\n\nname: a\n".to_owned();
-        assert_eq!(create.action, Action::Run { words, input });
+        let expected = Invocation {
+            words: ["create", "-f", "-"].map(str::to_owned).to_vec(),
+            input: "kind: Boat\n\nname: a\n".to_owned(),
+            ..Invocation::default()
+        };
+        assert_eq!(create.action, Action::Run(expected));
         assert_eq!(create.expected, ["boat/a created"]);
         assert_eq!(create.number, 8);
     }
@@ -287,13 +340,42 @@ b
         let [watch, get, back] = &chapter.steps[1].commands[..] else {
             panic!("three commands");
         };
-        let words = ["get", "boats", "--watch"].map(str::to_owned).to_vec();
-        assert_eq!(watch.action, Action::Start { words });
+        let expected = Invocation {
+            words: ["get", "boats", "--watch"].map(str::to_owned).to_vec(),
+            ..Invocation::default()
+        };
+        assert_eq!(watch.action, Action::Start(expected));
         assert_eq!(watch.expected, ["NAME", "", "a"]);
         assert_eq!(get.exit, 1);
         assert_eq!(get.expected.len(), 1);
         assert_eq!(back.action, Action::Foreground { stop: true });
         assert_eq!(back.expected, ["b"]);
+    }
+
+    #[test]
+    fn settings_stand_before_the_command() {
+        let action = Action::parse(
+            "KUBE_EDITOR='sed -i s/a/b/' kubectl edit cm a",
+            String::new(),
+        );
+        let expected = Invocation {
+            environment: vec![("KUBE_EDITOR".to_owned(), "sed -i s/a/b/".to_owned())],
+            words: ["edit", "cm", "a"].map(str::to_owned).to_vec(),
+            ..Invocation::default()
+        };
+        assert_eq!(action.unwrap(), Action::Run(expected));
+    }
+
+    #[test]
+    fn a_file_is_written_in_the_folder_of_the_chapter_only() {
+        let write = |command| Action::parse(command, "a: 1\n".to_owned());
+        let expected = Action::Write {
+            file: "base/a.yaml".to_owned(),
+            text: "a: 1\n".to_owned(),
+        };
+        assert_eq!(write("cat >base/a.yaml").unwrap(), expected);
+        assert!(write("cat >../a.yaml").is_err());
+        assert!(write("cat >/etc/motd").is_err());
     }
 
     #[test]

@@ -76,11 +76,11 @@ impl Server {
                 bail!("sendo up ended, {status}:\n{}", self.log());
             }
             if self.kubeconfig.exists() {
-                let answer = session.run(&["get", "--raw", "/readyz"], "")?;
-                if answer.exit == 0 && answer.printed == "ok" {
-                    return Ok(());
+                match session.succeed(&["get", "--raw", "/readyz"]) {
+                    Ok(answer) if answer == "ok" => return Ok(()),
+                    Ok(answer) => last = answer,
+                    Err(error) => last = format!("{error:#}"),
                 }
-                last = answer.printed;
             }
             if began.elapsed() > PATIENCE {
                 bail!(
@@ -128,16 +128,16 @@ impl Drop for Server {
     }
 }
 
-/// Builds the `sendo` command and tells where it is.
+/// Builds a program of this workspace and tells where it is.
 ///
 /// # Errors
 ///
 /// When the build fails.
-pub(super) fn build(release: bool) -> anyhow::Result<PathBuf> {
+pub(super) fn build(package: &str, program: &str, release: bool) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--quiet", "--package=sendo-cli", "--bin=sendo"])
+        .args(["build", "--quiet", "--package", package, "--bin", program])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stderr(Stdio::inherit());

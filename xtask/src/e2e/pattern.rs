@@ -29,6 +29,9 @@ const CLASSES: [(&str, &str); 9] = [
     ("word", r"\S+"),
 ];
 
+/// The line that stands for any lines.
+const GAP: &str = "...";
+
 /// Texts that were kept, by name.
 pub(super) type Names = BTreeMap<String, String>;
 
@@ -42,17 +45,33 @@ pub(super) fn fill(text: &str, names: &Names) -> String {
 
 /// Compares what was printed with the expected lines.
 pub(super) struct Pattern {
-    lines: Vec<String>,
+    lines: Vec<Line>,
     kept: Vec<String>,
 }
 
-/// The result of a comparison.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
-    /// All agrees; what the pattern keeps, by name.
-    Equal(Names),
-    /// How many of the expected lines were found before the difference.
-    Different(usize),
+/// One of the expected lines.
+pub(super) struct Line {
+    text: String,
+    expression: String,
+}
+
+impl Line {
+    /// As it is written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it stands for any lines.
+    pub(super) fn is_gap(&self) -> bool {
+        self.text == GAP
+    }
+
+    /// Which of these lines it stands for, whatever the others are.
+    pub(super) fn matches(&self, lines: &[&str]) -> Vec<bool> {
+        let expression = compile(&self.expression);
+        let stands = |line: &&str| !self.is_gap() && expression.is_match(&format!("{line}\n"));
+        lines.iter().map(stands).collect()
+    }
 }
 
 impl Pattern {
@@ -67,38 +86,39 @@ impl Pattern {
             kept: Vec::new(),
         };
         for line in lines {
-            let compiled = pattern.line(line.trim_end(), names)?;
-            pattern.lines.push(compiled);
+            let expression = pattern.line(line.trim_end(), names)?;
+            pattern.lines.push(Line {
+                text: line.trim_end().to_owned(),
+                expression,
+            });
         }
         Ok(pattern)
     }
 
-    /// Compares, with no regard to spaces at the ends of lines.
-    pub(super) fn compare(&self, printed: &str) -> Comparison {
+    /// What the pattern keeps, by name, if all agrees; spaces at the ends of
+    /// lines say nothing.
+    pub(super) fn compare(&self, printed: &str) -> Option<Names> {
         let mut text = String::new();
         for line in printed.trim_end().lines() {
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        if let Some(found) = self.first(self.lines.len(), "$").captures(&text) {
-            let kept = self.kept.iter();
-            return Comparison::Equal(
-                kept.map(|name| (name.clone(), found[name.as_str()].to_owned()))
-                    .collect(),
-            );
-        }
-        let begins = |count: &usize| self.first(*count, "").is_match(&text);
-        let agreed = (0..self.lines.len()).rev().find(begins);
-        Comparison::Different(agreed.unwrap_or(0))
+        let expressions: String = self.lines.iter().map(|line| &*line.expression).collect();
+        let found = compile(&expressions).captures(&text)?;
+        let kept = self.kept.iter();
+        Some(
+            kept.map(|name| (name.clone(), found[name.as_str()].to_owned()))
+                .collect(),
+        )
     }
 
-    fn first(&self, count: usize, end: &str) -> Regex {
-        let lines = self.lines[..count].concat();
-        Regex::new(&format!("^{lines}{end}")).expect("every part was escaped")
+    /// The expected lines.
+    pub(super) fn lines(&self) -> &[Line] {
+        &self.lines
     }
 
     fn line(&mut self, line: &str, names: &Names) -> anyhow::Result<String> {
-        if line == "..." {
+        if line == GAP {
             return Ok(r"(?:.*\n)*?".into());
         }
         let indented = line.trim_start_matches(' ');
@@ -156,18 +176,22 @@ impl Pattern {
     }
 }
 
+fn compile(expressions: &str) -> Regex {
+    Regex::new(&format!("^{expressions}$")).expect("every part was escaped")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn compare(expected: &str, printed: &str) -> Comparison {
+    fn compare(expected: &str, printed: &str) -> Option<Names> {
         let lines: Vec<_> = expected.lines().map(str::to_owned).collect();
         let names = Names::from([("first".to_owned(), "x7k2p".to_owned())]);
         Pattern::new(&lines, &names).unwrap().compare(printed)
     }
 
-    fn equal() -> Comparison {
-        Comparison::Equal(Names::new())
+    fn equal() -> Option<Names> {
+        Some(Names::new())
     }
 
     #[test]
@@ -185,15 +209,15 @@ mod tests {
                 expected,
                 "NAME        READY   AGE\nweb-x7k2p   0/1     2m30s\n"
             ),
-            Comparison::Different(1)
+            None
         );
     }
 
     #[test]
     fn one_space_and_indentation_are_exact() {
         assert_eq!(compare("a b\n  c", "a b\n  c"), equal());
-        assert_eq!(compare("a b\n  c", "a  b\n  c"), Comparison::Different(0));
-        assert_eq!(compare("a b\n  c", "a b\n   c"), Comparison::Different(1));
+        assert_eq!(compare("a b\n  c", "a  b\n  c"), None);
+        assert_eq!(compare("a b\n  c", "a b\n   c"), None);
     }
 
     #[test]
@@ -201,16 +225,13 @@ mod tests {
         assert_eq!(compare("a\n...\nd", "a\nb\nc\nd\n"), equal());
         assert_eq!(compare("a\n...\nd", "a\nd"), equal());
         assert_eq!(compare("a\n...", "a"), equal());
-        assert_eq!(compare("a\n...\nd", "a\nb\n"), Comparison::Different(2));
+        assert_eq!(compare("a\n...\nd", "a\nb\n"), None);
     }
 
     #[test]
     fn a_line_too_many_is_a_difference() {
-        assert_eq!(compare("a", "a\nb\n"), Comparison::Different(0));
-        assert_eq!(
-            compare("", "No resources found\n"),
-            Comparison::Different(0)
-        );
+        assert_eq!(compare("a", "a\nb\n"), None);
+        assert_eq!(compare("", "No resources found\n"), None);
         assert_eq!(compare("", ""), equal());
     }
 
@@ -219,12 +240,9 @@ mod tests {
         let kept = Names::from([("second".to_owned(), "abcde".to_owned())]);
         assert_eq!(
             compare("web-<first>\nweb-<second:id>", "web-x7k2p\nweb-abcde"),
-            Comparison::Equal(kept.clone())
+            Some(kept.clone())
         );
-        assert_eq!(
-            compare("web-<first>", "web-abcde"),
-            Comparison::Different(0)
-        );
+        assert_eq!(compare("web-<first>", "web-abcde"), None);
         assert_eq!(
             fill("pod/web-<second> <none>", &kept),
             "pod/web-abcde <none>"
@@ -237,7 +255,7 @@ mod tests {
             compare("<none>   <[]Container>", "<none>   <[]Container>"),
             equal()
         );
-        assert_eq!(compare("<none>", "x"), Comparison::Different(0));
+        assert_eq!(compare("<none>", "x"), None);
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Plays a chapter on a cluster, step by step.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
-use super::chapter::{Action, Chapter, Line, Step};
-use super::pattern::{Comparison, Names, Pattern, fill};
-use super::report::Report;
+use super::chapter::{Action, Chapter, Invocation, Line, Mode, Step};
+use super::difference::Difference;
+use super::pattern::{Names, Pattern, fill};
+use super::report::{self, Verdict};
 use super::session::{INTERVAL, Outcome, Running, Session};
 
 /// How long a command in an `eventually` block is repeated, and how long one in
@@ -33,41 +33,51 @@ pub(super) struct Stage<'a> {
 
 impl Stage<'_> {
     /// Plays a chapter in a namespace of its own.
-    pub(super) fn play(&self, chapter: &Chapter, report: &mut Report) {
+    pub(super) fn play(&self, chapter: &Chapter) -> Vec<report::Step> {
         let began = Instant::now();
         let mut play = match Play::begin(chapter, self) {
             Ok(play) => play,
-            Err(error) => {
-                return report.failed(chapter.name, "a namespace", began, &format!("{error:#}"));
-            }
+            Err(error) => return vec![failed("a namespace", began, &error)],
         };
+        let mut steps = Vec::new();
         let mut broken = false;
         for step in &chapter.steps {
             if step.mode.embedded && !self.embedded {
-                report.skipped(chapter.name, &step.name, "holds for sendo up only");
+                steps.push(report::Step::skipped(&step.name, "holds for sendo up only"));
                 continue;
             }
             if broken && !self.keep_going && !step.mode.cleanup {
-                report.skipped(chapter.name, &step.name, "after a failure");
+                steps.push(report::Step::skipped(&step.name, "after a failure"));
                 continue;
             }
             let began = Instant::now();
-            let how = match play.step(step) {
-                Ok(None) => {
-                    report.ok(chapter.name, &step.name, began);
-                    continue;
-                }
-                Ok(Some(difference)) => difference.to_string(),
-                Err(error) => format!("{error:#}"),
-            };
-            broken = true;
-            report.failed(chapter.name, &step.name, began, &how);
+            let result = play.step(step);
+            broken |= result.is_err();
+            steps.push(match result {
+                Ok(()) => report::Step::new(&step.name, began, Verdict::Passed),
+                Err(error) => failed(&step.name, began, &error),
+            });
         }
         let began = Instant::now();
         if let Err(error) = play.end() {
-            report.failed(chapter.name, "its end", began, &format!("{error:#}"));
+            steps.push(failed("its end", began, &error));
         }
+        steps
     }
+}
+
+/// With the items of each list in order.
+fn sorted(lines: &[String]) -> Vec<String> {
+    let mut lines = lines.to_vec();
+    let is_item = |line: &String| line.starts_with("* ");
+    for list in lines.chunk_by_mut(|a, b| is_item(a) && is_item(b)) {
+        list.sort();
+    }
+    lines
+}
+
+fn failed(name: &str, began: Instant, error: &anyhow::Error) -> report::Step {
+    report::Step::new(name, began, Verdict::Failed(format!("{error:#}")))
 }
 
 /// A chapter's namespace, and what its steps have kept so far.
@@ -85,40 +95,34 @@ struct Background {
     seen: usize,
 }
 
-/// A command that did not do as the chapter says.
-struct Difference {
-    at: String,
-    command: String,
-    expected: Vec<String>,
-    /// How many of the expected lines were found.
-    agreed: usize,
-    expected_exit: i32,
-    got: Outcome,
-}
-
 impl<'a> Play<'a> {
-    /// Makes a namespace for the chapter, and a kubeconfig that names
-    /// it, so that commands need not.
+    /// Makes a namespace and a folder for the chapter, and a kubeconfig that
+    /// names the namespace, so that commands need not.
     ///
     /// # Errors
     ///
     /// When the cluster does not make the namespace, or its service account.
     fn begin(chapter: &'a Chapter, stage: &Stage<'_>) -> anyhow::Result<Self> {
         let namespace = format!("e2e-{}-{}", chapter.name, stage.run);
-        let file = format!("{}.kubeconfig", chapter.name);
+        let folder = stage.folder.join(chapter.name);
+        fs::create_dir(&folder)?;
         let session = Session {
             kubectl: stage.session.kubectl.clone(),
-            kubeconfig: stage.folder.join(file),
-            cache: stage.session.cache.clone(),
+            kubeconfig: stage.folder.join(format!("{}.kubeconfig", chapter.name)),
+            // Of its own too: what is learned of kinds in one chapter is
+            // wrong in the next.
+            cache: stage.folder.join(format!("{}.cache", chapter.name)),
+            folder,
         };
-        let flat = succeed(&stage.session, &["config", "view", "--raw", "--flatten"])?;
+        let flat = stage
+            .session
+            .succeed(&["config", "view", "--raw", "--flatten"])?;
         fs::write(&session.kubeconfig, flat)?;
         let context = format!("--namespace={namespace}");
-        succeed(&session, &["config", "set-context", "--current", &context])?;
-        succeed(&session, &["create", "namespace", &namespace])?;
+        session.succeed(&["config", "set-context", "--current", &context])?;
+        session.succeed(&["create", "namespace", &namespace])?;
         // Pods are refused before the controllers have made the account.
-        let account = ["wait", "--for=create", "serviceaccount/default"];
-        succeed(&session, &account)?;
+        session.succeed(&["wait", "--for=create", "serviceaccount/default"])?;
         Ok(Self {
             chapter,
             session,
@@ -127,74 +131,83 @@ impl<'a> Play<'a> {
         })
     }
 
-    /// Runs a step up to its first difference.
+    /// Runs a step.
     ///
     /// # Errors
     ///
-    /// When a command cannot be run or does not end.
-    fn step(&mut self, step: &Step) -> anyhow::Result<Option<Difference>> {
+    /// When a command does other than the chapter says, does not end, or
+    /// cannot be run at all.
+    fn step(&mut self, step: &Step) -> anyhow::Result<()> {
         for line in &step.commands {
-            let at = || format!("{}.md:{}", self.chapter.name, line.number);
-            let context = || format!("{}: $ {}", at(), line.text);
             let began = Instant::now();
-            loop {
-                let repeat = step.mode.eventually && began.elapsed() < PATIENCE;
-                match self.line(line).with_context(context)? {
-                    Some(_) if repeat => thread::sleep(INTERVAL),
-                    Some(difference) => return Ok(Some(difference)),
-                    None => break,
+            while let Err(error) = self.line(line, step.mode) {
+                if !step.mode.eventually || began.elapsed() > PATIENCE {
+                    let at = format!("{}.md:{}", self.chapter.name, line.number);
+                    let command = fill(&line.text, &self.names);
+                    return Err(anyhow!("{at}\n$ {command}\n{error:#}"));
                 }
+                thread::sleep(INTERVAL);
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn line(&mut self, line: &Line) -> anyhow::Result<Option<Difference>> {
-        let expected = Pattern::new(&line.expected, &self.names)?;
-        let (got, comparison) = match &line.action {
-            Action::Run { words, input } => {
-                let words: Vec<_> = words.iter().map(|word| fill(word, &self.names)).collect();
-                let got = self.session.run(&words, &fill(input, &self.names))?;
-                let comparison = expected.compare(&got.printed);
-                (got, comparison)
-            }
-            Action::Start { words } => {
-                let words: Vec<_> = words.iter().map(|word| fill(word, &self.names)).collect();
-                let mut background = Background {
-                    running: self.session.start(&words, "")?,
-                    seen: 0,
-                };
-                let compared = background.until(&expected);
-                self.background = Some(background);
-                compared
+    fn line(&mut self, line: &Line, mode: Mode) -> anyhow::Result<()> {
+        let expected = match mode.unordered {
+            true => Pattern::new(&sorted(&line.expected), &self.names)?,
+            false => Pattern::new(&line.expected, &self.names)?,
+        };
+        let mut got = match &line.action {
+            Action::Run(invocation) => self.session.run(self.filled(invocation))?,
+            Action::Start(invocation) => {
+                let running = self.session.start(self.filled(invocation))?;
+                let background = self.background.insert(Background { running, seen: 0 });
+                background.until(&expected)
             }
             Action::Foreground { stop } => {
                 let background = self.background.as_mut();
                 let background = background.context("nothing is in the background")?;
-                let compared = background.until(&expected);
+                let got = background.until(&expected);
                 if *stop {
                     background.running.interrupt()?;
                     self.background = None;
                 }
-                compared
+                got
+            }
+            Action::Write { file, text } => {
+                let path = self.session.folder.join(file);
+                if let Some(folder) = path.parent() {
+                    fs::create_dir_all(folder)?;
+                }
+                fs::write(path, fill(text, &self.names))?;
+                return Ok(());
             }
         };
-        let agreed = match comparison {
-            Comparison::Equal(kept) if got.exit == line.exit => {
-                self.names.extend(kept);
-                return Ok(None);
-            }
-            Comparison::Equal(_) => line.expected.len(),
-            Comparison::Different(agreed) => agreed,
-        };
-        Ok(Some(Difference {
-            at: format!("{}.md:{}", self.chapter.name, line.number),
-            command: fill(&line.text, &self.names),
-            expected: line.expected.clone(),
-            agreed,
-            expected_exit: line.exit,
-            got,
-        }))
+        if mode.unordered {
+            let lines: Vec<_> = got.printed.lines().map(str::to_owned).collect();
+            got.printed = sorted(&lines).join("\n");
+        }
+        match expected.compare(&got.printed) {
+            Some(kept) if got.exit == line.exit => self.names.extend(kept),
+            Some(_) => bail!(
+                "ended with {} instead of {}, and printed\n{}",
+                got.exit,
+                line.exit,
+                got.printed
+            ),
+            None => bail!("{}", Difference::new(&expected, &got.printed)),
+        }
+        Ok(())
+    }
+
+    /// With the names that were kept.
+    fn filled(&self, invocation: &Invocation) -> Invocation {
+        let fill = |text: &String| fill(text, &self.names);
+        Invocation {
+            environment: invocation.environment.clone(),
+            words: invocation.words.iter().map(fill).collect(),
+            input: fill(&invocation.input),
+        }
     }
 
     /// Deletes the namespace; the cluster empties it in its own time.
@@ -203,55 +216,23 @@ impl<'a> Play<'a> {
     ///
     /// When the cluster refuses.
     fn end(self) -> anyhow::Result<()> {
-        let namespace = &self.names["ns"];
-        let words = ["delete", "namespace", namespace, "--wait=false"];
-        succeed(&self.session, &words).map(drop)
+        let words = ["delete", "namespace", &self.names["ns"], "--wait=false"];
+        self.session.succeed(&words).map(drop)
     }
 }
 
 impl Background {
     /// Waits until it has printed, since the last time, what is expected.
-    fn until(&mut self, expected: &Pattern) -> (Outcome, Comparison) {
+    fn until(&mut self, expected: &Pattern) -> Outcome {
         let began = Instant::now();
         loop {
             let length = self.running.length();
             let printed = self.running.printed(self.seen);
-            let comparison = expected.compare(&printed);
-            let equal = matches!(comparison, Comparison::Equal(_));
-            if equal || began.elapsed() > PATIENCE {
+            if expected.compare(&printed).is_some() || began.elapsed() > PATIENCE {
                 self.seen = length;
-                return (Outcome { printed, exit: 0 }, comparison);
+                return Outcome { printed, exit: 0 };
             }
             thread::sleep(INTERVAL);
         }
-    }
-}
-
-fn succeed(session: &Session, words: &[&str]) -> anyhow::Result<String> {
-    let outcome = session.run(words, "")?;
-    if outcome.exit != 0 {
-        bail!(
-            "kubectl {}: {}",
-            words.join(" "),
-            outcome.printed.trim_end()
-        );
-    }
-    Ok(outcome.printed)
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: $ {}", self.at, self.command)?;
-        writeln!(f, "expected (exit {}):", self.expected_exit)?;
-        for (place, line) in self.expected.iter().enumerate() {
-            // The arrow points at the first line that was not found.
-            let mark = if place == self.agreed { "->" } else { "  " };
-            writeln!(f, " {mark} {line}")?;
-        }
-        writeln!(f, "got (exit {}):", self.got.exit)?;
-        for line in self.got.printed.lines() {
-            writeln!(f, "    {line}")?;
-        }
-        Ok(())
     }
 }

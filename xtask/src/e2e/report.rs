@@ -1,45 +1,130 @@
-//! A line per step, and the sum at the end.
+//! What came of the steps, told chapter by chapter.
 
-use std::fmt::Display;
-use std::time::Instant;
+use std::io::{IsTerminal as _, Write as _, stdout};
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use clap::ValueEnum;
 
-/// What came of the steps so far.
-#[derive(Default)]
+/// How much is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// A line per chapter, and all about what failed
+    #[default]
+    Chapters,
+    /// A line per step as well
+    Steps,
+}
+
+/// A step that is over.
+pub(super) struct Step {
+    /// Its heading.
+    pub(super) name: String,
+    /// How long it took.
+    pub(super) took: Duration,
+    /// What came of it.
+    pub(super) verdict: Verdict,
+}
+
+/// What came of a step.
+pub(super) enum Verdict {
+    /// It did as it says.
+    Passed,
+    /// It did not, and how.
+    Failed(String),
+    /// It was not run, and why.
+    Skipped(&'static str),
+}
+
+impl Step {
+    /// A step that began then and is over now.
+    pub(super) fn new(name: &str, began: Instant, verdict: Verdict) -> Self {
+        Self {
+            name: name.to_owned(),
+            took: began.elapsed(),
+            verdict,
+        }
+    }
+
+    /// A step that is not run.
+    pub(super) fn skipped(name: &str, why: &'static str) -> Self {
+        Self::new(name, Instant::now(), Verdict::Skipped(why))
+    }
+}
+
+/// What came of the chapters so far.
 pub(super) struct Report {
+    output: Output,
+    /// Whether a line can be written over.
+    terminal: bool,
+    began: Instant,
+    /// The chapters that are being played.
+    playing: Vec<String>,
+    sum: Count,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Count {
     passed: usize,
     failed: usize,
     skipped: usize,
 }
 
 impl Report {
-    /// A step did as it says.
-    pub(super) fn ok(&mut self, chapter: &str, step: &str, began: Instant) {
-        self.passed += 1;
-        line("ok", chapter, step, began);
-    }
-
-    /// A step did not, and how.
-    pub(super) fn failed(&mut self, chapter: &str, step: &str, began: Instant, how: &dyn Display) {
-        self.failed += 1;
-        line("FAILED", chapter, step, began);
-        println!();
-        for text in how.to_string().lines() {
-            println!("    {text}");
+    /// Begins to count.
+    pub(super) fn new(output: Output) -> Self {
+        Self {
+            output,
+            terminal: stdout().is_terminal(),
+            began: Instant::now(),
+            playing: Vec::new(),
+            sum: Count::default(),
         }
-        println!();
     }
 
-    /// A step was not run.
-    pub(super) fn skipped(&mut self, chapter: &str, step: &str, why: &str) {
-        self.skipped += 1;
-        println!("{:<8} {:>9}  {chapter}: {step} ({why})", "skipped", "");
+    /// A chapter is being played.
+    pub(super) fn begin(&mut self, chapter: &str) {
+        self.playing.push(chapter.to_owned());
+        self.show_progress();
+    }
+
+    /// A chapter is over.
+    pub(super) fn end(&mut self, chapter: &str, took: Duration, steps: &[Step]) {
+        self.playing.retain(|playing| playing != chapter);
+        self.clear_progress();
+        let count = Count::of(steps);
+        let result = match count {
+            Count { failed: 1.., .. } => "FAILED",
+            Count { passed: 0, .. } => "skipped",
+            _ => "ok",
+        };
+        line(result, took, &format!("{chapter}: {}", count.words()));
+        for step in steps {
+            match &step.verdict {
+                Verdict::Failed(how) => {
+                    line("  FAILED", step.took, &step.name);
+                    println!();
+                    how.lines().for_each(|text| println!("      {text}"));
+                    println!();
+                }
+                Verdict::Skipped(why) if self.output == Output::Steps || count.passed == 0 => {
+                    println!("{:<10}{:>7}    {} ({why})", "  skipped", "", step.name);
+                }
+                Verdict::Passed if self.output == Output::Steps => {
+                    line("  ok", step.took, &step.name);
+                }
+                Verdict::Skipped(_) | Verdict::Passed => {}
+            }
+        }
+        self.sum.passed += count.passed;
+        self.sum.failed += count.failed;
+        self.sum.skipped += count.skipped;
+        self.show_progress();
     }
 
     /// Whether a step failed.
     pub(super) fn has_failures(&self) -> bool {
-        self.failed > 0
+        self.sum.failed > 0
     }
 
     /// Prints the sum.
@@ -47,24 +132,76 @@ impl Report {
     /// # Errors
     ///
     /// When a step failed.
-    pub(super) fn finish(&self, began: Instant) -> anyhow::Result<()> {
-        let Self {
-            passed,
-            failed,
-            skipped,
-        } = self;
-        println!(
-            "\n{passed} steps passed, {failed} failed, {skipped} skipped in {:.1} s",
-            began.elapsed().as_secs_f64()
-        );
-        if *failed > 0 {
-            bail!("{failed} steps failed");
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        let seconds = self.began.elapsed().as_secs_f64();
+        println!("\n{} in {seconds:.1} s", self.sum.words());
+        match self.sum.failed {
+            0 => Ok(()),
+            1 => bail!("a step failed"),
+            failed => bail!("{failed} steps failed"),
         }
-        Ok(())
+    }
+
+    fn show_progress(&self) {
+        if self.terminal && !self.playing.is_empty() {
+            print!("…         playing {}", self.playing.join(", "));
+            stdout().flush().ok();
+        }
+    }
+
+    fn clear_progress(&self) {
+        if self.terminal {
+            print!("\r\x1b[K");
+        }
     }
 }
 
-fn line(result: &str, chapter: &str, step: &str, began: Instant) {
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{result:<8} {seconds:>7.2} s  {chapter}: {step}");
+impl Count {
+    fn of(steps: &[Step]) -> Self {
+        let mut count = Self::default();
+        for step in steps {
+            match step.verdict {
+                Verdict::Passed => count.passed += 1,
+                Verdict::Failed(_) => count.failed += 1,
+                Verdict::Skipped(_) => count.skipped += 1,
+            }
+        }
+        count
+    }
+
+    fn words(self) -> String {
+        let named = [
+            (self.passed, "passed"),
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+        ];
+        let some = named.iter().filter(|(count, _)| *count > 0);
+        let words: Vec<_> = some
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
+        match words.is_empty() {
+            true => "no step".to_owned(),
+            false => words.join(", "),
+        }
+    }
+}
+
+fn line(result: &str, took: Duration, text: &str) {
+    println!("{result:<10}{:>7.2} s  {text}", took.as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_happen_is_not_counted_aloud() {
+        let began = Instant::now();
+        let passed = || Step::new("a", began, Verdict::Passed);
+        assert_eq!(Count::of(&[passed(), passed()]).words(), "2 passed");
+        let failed = Step::new("b", began, Verdict::Failed("how".to_owned()));
+        let steps = [passed(), failed, Step::skipped("c", "after a failure")];
+        assert_eq!(Count::of(&steps).words(), "1 passed, 1 failed, 1 skipped");
+        assert_eq!(Count::of(&[]).words(), "no step");
+    }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
+use super::chapter::Invocation;
+
 /// How long a command may take; a `kubectl wait` gives up before.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -24,6 +26,8 @@ pub(super) struct Session {
     /// Where kubectl keeps what it learned of the server. Never shared with
     /// another cluster: a port is used again, and its cache with it.
     pub(super) cache: PathBuf,
+    /// Where it is run.
+    pub(super) folder: PathBuf,
 }
 
 /// What a command left behind.
@@ -41,8 +45,8 @@ impl Session {
     /// # Errors
     ///
     /// When it cannot be started or is not over in [`PATIENCE`]; it is killed then.
-    pub(super) fn run(&self, words: &[impl AsRef<str>], input: &str) -> anyhow::Result<Outcome> {
-        let mut running = self.start(words, input)?;
+    pub(super) fn run(&self, invocation: Invocation) -> anyhow::Result<Outcome> {
+        let mut running = self.start(invocation)?;
         let exit = running.wait(PATIENCE)?;
         Ok(Outcome {
             printed: running.printed(0),
@@ -50,32 +54,52 @@ impl Session {
         })
     }
 
+    /// Runs kubectl with these words, and gives what it printed.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, with what it printed.
+    pub(super) fn succeed(&self, words: &[&str]) -> anyhow::Result<String> {
+        let outcome = self.run(Invocation {
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            ..Invocation::default()
+        })?;
+        if outcome.exit != 0 {
+            let printed = outcome.printed.trim_end();
+            bail!("kubectl {}: {printed}", words.join(" "));
+        }
+        Ok(outcome.printed)
+    }
+
     /// Starts kubectl.
     ///
     /// # Errors
     ///
     /// When it cannot be started.
-    pub(super) fn start(&self, words: &[impl AsRef<str>], input: &str) -> anyhow::Result<Running> {
+    pub(super) fn start(&self, invocation: Invocation) -> anyhow::Result<Running> {
         let mut child = Command::new(&self.kubectl)
-            .args(words.iter().map(AsRef::as_ref))
+            .args(&invocation.words)
+            .current_dir(&self.folder)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("KUBECACHEDIR", &self.cache)
             .env("KUBERC", "off")
+            // What an edit leaves behind goes with the folder.
+            .env("TMPDIR", &self.folder)
             .env("TERM", "dumb")
             .env("TZ", "UTC")
             .env("LC_ALL", "C")
+            .envs(invocation.environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("run {}", self.kubectl.display()))?;
         let mut stdin = child.stdin.take().context("a pipe to write to")?;
-        let input = input.to_owned();
         let output = Collected::of(child.stdout.take());
         let errors = Collected::of(child.stderr.take());
         // A command that does not read its input closes the pipe: its own
         // answer tells why.
-        let feeder = thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        let feeder = thread::spawn(move || drop(stdin.write_all(invocation.input.as_bytes())));
         Ok(Running {
             child,
             output,

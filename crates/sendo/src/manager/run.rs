@@ -353,6 +353,7 @@ impl Life {
             .rooms
             .of_group(controller.declaration.elected)
             .child(&name);
+        let stopping = world.tasks().stopping().clone();
         let events = self.client(&name, &self.rooms.events, None);
         let recorder = Recorder::start(events, &self.rooms.events, &name, self.config.events);
         let surroundings = Surroundings {
@@ -376,8 +377,10 @@ impl Life {
         let ready = ready.shared();
         let started = ready.clone();
         let run = async move {
-            started.await;
-            work.await;
+            // A source that never delivers must not hold up the end.
+            if stopping.run_until_cancelled(started).await.is_some() {
+                work.await;
+            }
             Ok(())
         };
         let work = Work {
@@ -414,9 +417,12 @@ impl Life {
             client: self.client(&self.name, &world, gate),
             world,
         };
+        let stopping = cx.world.tasks().stopping().clone();
         let run = async move {
-            reader.synced().await;
-            (runnable.run)(cx).await
+            match stopping.run_until_cancelled(reader.synced()).await {
+                Some(()) => (runnable.run)(cx).await,
+                None => Ok(()),
+            }
         };
         Work {
             name,

@@ -38,6 +38,24 @@ async fn a_stop_lets_work_in_flight_end_and_takes_up_nothing_new() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_waits_for_a_kind_that_is_not_there_stops_at_once() {
+    let place = Place::new(1).await;
+    let controller =
+        Controller::new::<Bar>().reconcile(|_: Arc<Bar>, _: Context| async { Ok(Action::done()) });
+    let reader = everywhere("reader", |_| async { Err(Error::message("started")) });
+    let manager = Manager::new("program")
+        .controller(controller)
+        .reads::<Bar>()
+        .runnable(reader);
+    let running = manager.start(place.config("program")).unwrap();
+    place.pass(5 * SECOND).await;
+    let before = place.world.clock().now();
+    running.stop().await.unwrap();
+    assert!(place.world.clock().now() - before < SECOND);
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_does_not_end_by_the_deadline_is_cancelled_and_leaves_no_task() {
     let place = Place::new(1).await;
     place.create("a").await;

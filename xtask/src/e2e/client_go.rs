@@ -1,0 +1,104 @@
+//! The program in `xtask/client-go`: what Kubernetes' own library for Go makes
+//! of the cluster, beside a candidate of this workspace's library.
+
+use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use super::cluster;
+use super::play::Stage;
+use super::report::{Step, Verdict};
+
+/// What the report calls it.
+pub(super) const NAME: &str = "client-go";
+
+/// The programs that take part.
+pub(super) struct Program {
+    /// The one in Go.
+    go: PathBuf,
+    /// A manager of this workspace that is a candidate for a lease.
+    candidate: PathBuf,
+}
+
+/// Builds the programs; none where Go is not installed.
+///
+/// # Errors
+///
+/// When a build fails.
+pub(super) fn build(release: bool) -> anyhow::Result<Option<Program>> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("client-go");
+    let candidate = cluster::build("bar", "bar", release)?;
+    // Beside what cargo builds, where no clean-up of this folder misses it.
+    let go = candidate.with_file_name("e2e-client-go");
+    let build = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&go)
+        .arg(".")
+        .current_dir(source)
+        .status();
+    match build {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).context("run go build"),
+        Ok(status) if !status.success() => bail!("go build failed, {status}"),
+        Ok(_) => Ok(Some(Program { go, candidate })),
+    }
+}
+
+/// Runs the program, which prints a line of JSON for each step that is over.
+pub(super) fn run(program: Option<&Program>, stage: &Stage<'_>) -> Vec<Step> {
+    let Some(program) = program else {
+        return vec![Step::skipped("all of it", "Go is not installed")];
+    };
+    let began = Instant::now();
+    let mut steps = Vec::new();
+    if let Err(error) = follow(program, stage, &mut steps) {
+        let how = Verdict::Failed(format!("{error:#}"));
+        steps.push(Step::new("the program ends well", began, how));
+    }
+    steps
+}
+
+fn follow(program: &Program, stage: &Stage<'_>, steps: &mut Vec<Step>) -> anyhow::Result<()> {
+    let mut child = Command::new(&program.go)
+        .arg("--kubeconfig")
+        .arg(&stage.session.kubeconfig)
+        .arg("--namespace")
+        .arg(format!("e2e-{NAME}-{}", stage.run))
+        .arg("--candidate")
+        .arg(&program.candidate)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("run {}", program.go.display()))?;
+    let output = child.stdout.take().context("a pipe to read from")?;
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        let step: Value = serde_json::from_str(&line)
+            .with_context(|| format!("not a line of JSON about a step: {line}"))?;
+        let verdict = match step["error"].as_str() {
+            None | Some("") => Verdict::Passed,
+            Some(how) => Verdict::Failed(how.to_owned()),
+        };
+        steps.push(Step {
+            name: step["step"].as_str().unwrap_or(&line).to_owned(),
+            took: Duration::from_secs_f64(step["seconds"].as_f64().unwrap_or(0.0)),
+            verdict,
+        });
+    }
+    let status = child.wait()?;
+    // A step that failed is told already.
+    let told = steps
+        .iter()
+        .any(|step| matches!(step.verdict, Verdict::Failed(_)));
+    if !status.success() && !told {
+        bail!("it ended with {status}");
+    }
+    if steps.is_empty() {
+        bail!("it told of no step");
+    }
+    Ok(())
+}
