@@ -303,10 +303,12 @@ impl Path {
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         let step = if name.is_empty() { "[]" } else { name };
-        let text = match &self.text {
+        // Validation makes hundreds of paths for each that it tells: every one
+        // is one allocation of the right size.
+        let text = match self.text.as_deref() {
             None => step.to_owned(),
-            Some(parent) if name.is_empty() => format!("{parent}{step}"),
-            Some(parent) => format!("{parent}.{step}"),
+            Some(parent) if name.is_empty() => [parent, step].concat(),
+            Some(parent) => [parent, ".", step].concat(),
         };
         Path { text: Some(text) }
     }
@@ -326,7 +328,7 @@ impl Path {
     fn bracketed(&self, inner: &str) -> Self {
         let parent = self.text.as_deref().unwrap_or_default();
         Path {
-            text: Some(format!("{parent}[{inner}]")),
+            text: Some([parent, "[", inner, "]"].concat()),
         }
     }
 
