@@ -68,23 +68,30 @@ impl<'p> Estimator<'p, '_> {
                 Type::Dyn => (sizes[1].scale(1.0).union(unit), None),
                 _ => (sizes[1].scale(1.0), None),
             },
-            Price::Transcode => match types[0] {
-                Type::Text if resolved.function.name == "bytes" => (
-                    sizes[0].scale(PER_CHARACTER),
-                    Some(Size {
-                        min: sizes[0].min,
-                        max: sizes[0].max.saturating_mul(4),
-                    }),
-                ),
-                Type::Bytes if resolved.function.name == "string" => (
-                    sizes[0].scale(PER_CHARACTER),
-                    Some(Size {
-                        min: sizes[0].min / 4,
-                        max: sizes[0].max,
-                    }),
-                ),
-                _ => (unit, None),
-            },
+            Price::Transcode => {
+                // What is only known when it is there may be either.
+                let (cost, open) = match types[0] {
+                    Type::Dyn => (sizes[0].scale(PER_CHARACTER).union(unit), true),
+                    _ => (sizes[0].scale(PER_CHARACTER), false),
+                };
+                match resolved.function.name {
+                    "bytes" if open || matches!(types[0], Type::Text) => (
+                        cost,
+                        Some(Size {
+                            min: sizes[0].min,
+                            max: sizes[0].max.saturating_mul(4),
+                        }),
+                    ),
+                    "string" if open || matches!(types[0], Type::Bytes) => (
+                        cost,
+                        Some(Size {
+                            min: sizes[0].min / 4,
+                            max: sizes[0].max,
+                        }),
+                    ),
+                    _ => (unit, None),
+                }
+            }
             Price::Contains => {
                 let (text, part) = (sizes[0].scale(PER_CHARACTER), sizes[1].scale(PER_CHARACTER));
                 (text.times(part), None)
