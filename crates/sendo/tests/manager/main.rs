@@ -42,6 +42,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) async fn new(seed: u64) -> Self {
+        interest();
         let world = World::seeded(seed);
         let store = Memory::new(world.clock().clone(), Retention::default());
         let options = Options::new(Arc::new(store), world.clone());
@@ -129,6 +130,15 @@ impl Log {
     }
 }
 
+/// Lets nobody decide that a log line interests no one: that would hold for all
+/// threads, and a test of what is logged may just be starting on another.
+fn interest() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
+    });
+}
+
 /// All that is logged on this thread from now on, at every level.
 pub(crate) struct Tracing {
     lines: Log,
@@ -137,6 +147,7 @@ pub(crate) struct Tracing {
 
 impl Tracing {
     pub(crate) fn start() -> Self {
+        interest();
         let lines = Log::default();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
