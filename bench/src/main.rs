@@ -12,6 +12,7 @@ mod peers;
 mod pods;
 mod queue;
 mod reconcile;
+mod schemas;
 mod server;
 
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ enum What {
     Memory,
     /// No-op reconciles a second, and from an event to its reconcile
     Reconcile,
+    /// Applies a second, custom resources and their definitions
+    Schemas,
     /// `sendo up` as a process, over TLS
     Server,
     /// The same work done by Sendo, by kube-rs and by controller-runtime, which
@@ -69,6 +72,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(What::Reconcile) {
         runtime.block_on(reconcile::measure())?;
+    }
+    if wanted(What::Schemas) {
+        runtime.block_on(schemas::measure())?;
     }
     if wanted(What::Server) {
         runtime.block_on(server::measure(args.real.as_deref()))?;

@@ -66,14 +66,15 @@ pub(crate) async fn hold(held: Held) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The memory of this process that is in use, in bytes.
+/// The memory of this process that is in use, in bytes: all of its data, with
+/// what the allocator keeps for later, and without pages of the program's file.
 fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or_default() * 4096
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or_default() * 1024
 }
 
 fn keys() {

@@ -148,7 +148,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         return Ok(());
     }
     if alone.is_empty() && together.is_empty() && !with_go {
-        bail!("no chapter and no step has {:?} in its name", options.words);
+        let words = options.words.join("`, nor `");
+        bail!("no chapter and no step has `{words}` in its name; --list names them");
     }
     let kubectl = kubectl::locate()?;
     let folder = tempfile::tempdir()?;

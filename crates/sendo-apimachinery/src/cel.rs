@@ -17,6 +17,7 @@
 //! quantities, addresses, versions and named formats.
 
 mod check;
+mod constant;
 mod cost;
 mod declare;
 mod escape;
@@ -95,11 +96,23 @@ pub struct Outcome<'a> {
     pub cost: u64,
 }
 
+/// Why an expression is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// It cannot be read, or does not fit its types.
+    #[error("compilation failed: {0}")]
+    Issues(#[from] Issues),
+    /// A part that is known before it runs has no value.
+    #[error("instantiation failed: {0}")]
+    Constant(#[from] Fault),
+}
+
 impl Program {
     /// Reads, checks and prices an expression.
-    pub fn compile(source: &str, variables: &Variables<'_>) -> Result<Self, Issues> {
+    pub fn compile(source: &str, variables: &Variables<'_>) -> Result<Self, CompileError> {
         let parsed = parse::parse(source)?;
         let checked = check::check(&parsed, variables)?;
+        constant::check(&parsed.root, &checked)?;
         let max_cost = cost::estimate(&parsed, &checked, variables);
         Ok(Program {
             parsed,

@@ -46,6 +46,14 @@ impl Answer {
         Answer::Json(StatusCode::OK, to_bytes(value))
     }
 
+    /// What a path answers whose API is served elsewhere, and cannot be reached.
+    pub(crate) fn unavailable() -> Answer {
+        Answer::Text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "service unavailable\n".to_owned(),
+        )
+    }
+
     /// What a path that leads nowhere answers, where no API is asked.
     pub(crate) fn page_not_found() -> Answer {
         Answer::Text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())

@@ -1,7 +1,8 @@
 //! From the bytes of a body to an object.
 
 use sendo_apimachinery::decode::{Body, Format};
-use sendo_apimachinery::{GroupVersionKind, Meta, MetaMut, Status, protobuf};
+use sendo_apimachinery::structural::Structural;
+use sendo_apimachinery::{GroupVersion, GroupVersionKind, Meta, MetaMut, Status, protobuf};
 use serde_json::Value;
 
 use crate::call::Call;
@@ -40,9 +41,20 @@ fn custom_body(
         format,
         validation: options.field_validation,
     };
+    let catalog = call.server.catalog();
     let admit = |object: &mut Value| {
-        custom
-            .schema()
+        // A body of another version is read as that one; nothing is known of one that is not served.
+        let named = GroupVersion::parse(object["apiVersion"].as_str().unwrap_or_default());
+        let other = named.filter(|named| *named != expected.group_version());
+        let nothing = Structural::default();
+        let schema = match other {
+            None => custom.schema(),
+            Some(other) => catalog
+                .find(&other.group, &other.version, &call.resource.facts.plural)
+                .and_then(|resource| resource.custom.as_ref())
+                .map_or(&nothing, |custom| custom.schema()),
+        };
+        schema
             .admit(object, &call.server.types)
             .map_err(|error| error.to_string())
     };

@@ -37,28 +37,39 @@ pub(crate) fn core_versions(catalog: &Catalog, address: &str) -> Value {
 
 /// `/apis`: the groups, built-in ones first.
 pub(crate) fn groups(catalog: &Catalog) -> Value {
-    let groups: Vec<Value> = named_groups(catalog).map(describe).collect();
+    let own = catalog.groups().map(|group| group.name.as_str());
+    let names = own
+        .filter(|name| !name.is_empty())
+        .chain(elsewhere(catalog));
+    let groups: Vec<Value> = names.map(|name| describe(catalog, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/<group>`.
-pub(crate) fn group(group: &Group) -> Value {
-    let mut document = describe(group);
+pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Value> {
+    if catalog.group(name).is_none() && !catalog.remote().contains_key(name) {
+        return None;
+    }
+    let mut document = describe(catalog, name);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
-    document
+    Some(document)
 }
 
-fn named_groups(catalog: &Catalog) -> impl Iterator<Item = &Group> {
-    catalog.groups().filter(|group| !group.name.is_empty())
+/// The groups of which this server serves nothing itself.
+fn elsewhere(catalog: &Catalog) -> impl Iterator<Item = &str> {
+    let names = catalog.remote().keys().map(String::as_str);
+    names.filter(|name| catalog.group(name).is_none())
 }
 
-fn describe(group: &Group) -> Value {
-    let version =
-        |version: &str| json!({"groupVersion": join(&group.name, version), "version": version});
-    let versions: Vec<Value> = group.versions().map(version).collect();
+/// A group with its versions, wherever they are served.
+fn describe(catalog: &Catalog, name: &str) -> Value {
+    let version = |version: &str| json!({"groupVersion": join(name, version), "version": version});
+    let own = catalog.group(name).into_iter().flat_map(Group::versions);
+    let remote = catalog.remote().get(name).into_iter().flatten();
+    let versions: Vec<Value> = own.chain(remote.map(String::as_str)).map(version).collect();
     let preferred = versions.first().cloned().unwrap_or_default();
-    json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
+    json!({"name": name, "versions": versions, "preferredVersion": preferred})
 }
 
 /// `/api/v1`, `/apis/<group>/<version>`: the resources of a version.
@@ -138,11 +149,18 @@ pub(crate) enum Half {
 
 /// Aggregated discovery: groups, versions, resources and subresources in one document.
 pub(crate) fn aggregated(catalog: &Catalog, half: Half) -> Value {
-    let items: Vec<Value> = catalog
+    let mut items: Vec<Value> = catalog
         .groups()
         .filter(|group| group.name.is_empty() == (half == Half::Core))
         .map(aggregate_group)
         .collect();
+    if half == Half::Named {
+        items.extend(catalog.remote().iter().map(|(name, versions)| {
+            let stale = |version: &String| json!({"version": version, "freshness": "Stale"});
+            let versions: Vec<Value> = versions.iter().map(stale).collect();
+            json!({"metadata": {"name": name}, "versions": versions})
+        }));
+    }
     json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
@@ -289,7 +307,7 @@ mod tests {
     #[test]
     fn a_group_prefers_its_first_version() {
         let catalog = Catalog::builtin();
-        let document = group(catalog.group("autoscaling").unwrap());
+        let document = group(&catalog, "autoscaling").unwrap();
         assert_eq!(document["preferredVersion"]["version"], "v2");
         assert_eq!(document["versions"][1]["groupVersion"], "autoscaling/v1");
     }

@@ -30,6 +30,7 @@
 //! in tables in [`printers`].
 
 mod admission;
+mod aggregation;
 mod allocation;
 mod answer;
 mod authenticate;

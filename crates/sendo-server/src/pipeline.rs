@@ -11,6 +11,7 @@ use http::{Method, Response};
 use sendo_apimachinery::Status;
 use sendo_apimachinery::status::{Details, Reason};
 
+use crate::aggregation;
 use crate::answer::{self, Answer};
 use crate::authenticate::authenticate;
 use crate::authorise::authorise;
@@ -148,7 +149,15 @@ async fn settle(call: &Call<'_>) -> Result<(), Status> {
     }
     let server = Arc::clone(call.server);
     let tasks = call.server.world.tasks();
-    let settled = if call.resource.is_definition() {
+    let facts = &call.resource.facts;
+    let settled = if (facts.group.as_str(), facts.plural.as_str())
+        == (aggregation::GROUP, aggregation::PLURAL)
+    {
+        tasks.spawn(
+            "api services",
+            async move { aggregation::sync(&server).await },
+        )
+    } else if call.resource.is_definition() {
         tasks.spawn("definitions", async move { lifecycle::sync(&server).await })
     } else if let Some(custom) = call
         .resource

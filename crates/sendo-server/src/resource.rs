@@ -1,5 +1,6 @@
 //! The resources that are served: built-in and custom ones, as data.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sendo_apimachinery::resources::{Resource as Facts, Resources, Scope};
@@ -172,6 +173,8 @@ impl Group {
 pub(crate) struct Catalog {
     /// Built-in groups in their order, then those of custom resources by name.
     groups: Vec<Group>,
+    /// Versions of groups that other servers serve, the preferred one first.
+    remote: BTreeMap<String, Vec<String>>,
 }
 
 impl Catalog {
@@ -245,6 +248,22 @@ impl Catalog {
                 .retain(|(_, resources)| !resources.is_empty());
         }
         self.groups.retain(|group| !group.versions.is_empty());
+    }
+
+    /// Replaces the groups that other servers serve.
+    pub(crate) fn set_remote(&mut self, remote: BTreeMap<String, Vec<String>>) {
+        self.remote = remote;
+    }
+
+    /// The groups that other servers serve, with their versions.
+    pub(crate) fn remote(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.remote
+    }
+
+    /// Whether another server serves a version of a group.
+    pub(crate) fn is_remote(&self, group: &str, version: &str) -> bool {
+        let versions = self.remote.get(group);
+        versions.is_some_and(|versions| versions.iter().any(|own| own == version))
     }
 
     /// A resource by group, version and plural name.

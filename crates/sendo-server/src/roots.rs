@@ -45,8 +45,8 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Ans
         }
         ["apis"] => top(&server.types, request, &catalog, Half::Named),
         ["api", version] => of_version(request, &catalog, "", version),
-        ["apis", group] => match catalog.group(group) {
-            Some(group) => legacy(request, &discovery::group(group)),
+        ["apis", group] => match discovery::group(&catalog, group) {
+            Some(document) => legacy(request, &document),
             None => Ok(Answer::page_not_found()),
         },
         ["apis", group, version] => of_version(request, &catalog, group, version),
@@ -116,6 +116,9 @@ fn of_version(
     group: &str,
     version: &str,
 ) -> Result<Answer, Status> {
+    if catalog.is_remote(group, version) {
+        return Ok(Answer::unavailable());
+    }
     let Some(group) = catalog.group(group) else {
         return Ok(Answer::page_not_found());
     };

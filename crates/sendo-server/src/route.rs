@@ -49,6 +49,9 @@ pub(crate) fn route(
     method: &Method,
     path: &ResourcePath,
 ) -> Result<(Arc<Resource>, Action), Dead> {
+    if catalog.is_remote(&path.group, &path.version) {
+        return Err(Dead::Page(Answer::unavailable()));
+    }
     let page = || Dead::Page(Answer::page_not_found());
     let group = catalog.group(&path.group).ok_or_else(page)?;
     let found = catalog.find(&path.group, &path.version, &path.resource);

@@ -18,6 +18,7 @@ use sendo_world::World;
 use serde_json::Value;
 use tower::Service;
 
+use crate::aggregation;
 use crate::allocation::ServiceRanges;
 use crate::authenticate::Tokens;
 use crate::authorise::nodes::{self, Bound};
@@ -149,6 +150,9 @@ impl ApiServer {
             .await
             .map_err(StartError::Definitions)?;
         bootstrap::bootstrap(&server).await?;
+        aggregation::sync(&server)
+            .await
+            .map_err(StartError::Definitions)?;
         Ok(ApiServer { server })
     }
 

@@ -4,6 +4,7 @@
 use sendo_apimachinery::field::Error;
 use sendo_apimachinery::field::Path;
 use sendo_apimachinery::meta::{FinalizerNames, MetaRules, Scope, validate_create};
+use sendo_apimachinery::structural::Verdict;
 use sendo_apimachinery::{Meta, names};
 use serde_json::Value;
 
@@ -41,14 +42,18 @@ impl Strategy {
         cx: &Cx<'_>,
         new: &Value,
         old: &Value,
-    ) -> Vec<Error> {
+    ) -> Verdict {
         let rules = resource.rules;
-        match (self, &resource.custom) {
+        let errors = match (self, &resource.custom) {
+            (Strategy::Main, Some(custom)) => return custom.validate_update(new, old),
+            (Strategy::Status, Some(custom)) => return custom.validate_status_update(new, old),
             (Strategy::Other(update), _) => (update.validate)(cx, new, old),
-            (Strategy::Main, Some(custom)) => custom.validate_update(new, old),
-            (Strategy::Status, Some(custom)) => custom.validate_status_update(new, old),
             (Strategy::Main, None) => (rules.validate_update)(cx, new, old),
             (Strategy::Status, None) => (rules.validate_status_update)(cx, new, old),
+        };
+        Verdict {
+            errors,
+            tolerated: Vec::new(),
         }
     }
 }

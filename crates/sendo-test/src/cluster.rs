@@ -1,6 +1,7 @@
 //! The cluster a test is given.
 
 use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use sendo::client::{Client, ClientOptions, Deletion, Patch};
 use sendo::election::ElectionOptions;
 use sendo::{Config, Manager, Running, Typed, World};
 use sendo_cluster::{Cluster, ClusterOptions};
+use sendo_server::ApiServer;
 use sendo_store::{KeyRange, Revision, Store};
 use serde_json::Value;
 
@@ -37,6 +39,8 @@ struct Inner {
     kube: kube::Client,
     client: Client,
     managers: Mutex<Vec<Running>>,
+    /// How many programs have been given settings.
+    programs: AtomicU64,
     /// Every change since the cluster was there, in a line each.
     changes: Arc<Mutex<String>>,
 }
@@ -78,6 +82,7 @@ impl TestCluster {
                 kube,
                 cluster: Mutex::new(Some(cluster)),
                 managers: Mutex::default(),
+                programs: AtomicU64::default(),
                 changes,
                 world,
             }),
@@ -90,9 +95,15 @@ impl TestCluster {
     }
 
     /// How a program runs on this cluster by default, to be changed and given to
-    /// [`TestCluster::run_with`].
+    /// [`TestCluster::run_with`]. Each has a world of its own: a program that runs
+    /// after another does not make the same random choices.
     pub fn config(&self) -> Config {
-        Config::new(self.inner.kube.clone(), self.inner.world.clone())
+        Config::new(self.inner.kube.clone(), self.program_world())
+    }
+
+    fn program_world(&self) -> World {
+        let number = self.inner.programs.fetch_add(1, Ordering::Relaxed);
+        self.inner.world.child(&format!("program-{number}"))
     }
 
     /// The settings of one of several replicas of a program: each has a world of
@@ -109,7 +120,7 @@ impl TestCluster {
     /// The settings of a program whose requests meet `faults`.
     pub fn faulty(&self, faults: &Faults) -> Config {
         let service = self.inner.view.server().client_service();
-        Config::new(faults.client(service), self.inner.world.clone())
+        Config::new(faults.client(service), self.program_world())
     }
 
     /// The same with other settings than the defaults.
@@ -223,6 +234,10 @@ impl TestCluster {
         );
     }
 
+    pub(crate) fn server(&self) -> &ApiServer {
+        self.inner.view.server()
+    }
+
     /// A client of the cluster's API server, as its administrator.
     pub fn client(&self) -> &Client {
         &self.inner.client
@@ -268,7 +283,7 @@ fn told<T>(did: &str, result: Result<T, sendo::client::Error>) -> T {
     result.unwrap_or_else(|error| panic!("cannot {did}: {error}"))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

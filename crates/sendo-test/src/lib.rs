@@ -41,12 +41,14 @@
 mod cluster;
 mod faults;
 mod record;
+mod rights;
 mod run;
 mod view;
 
 pub use cluster::TestCluster;
 pub use faults::Faults;
 pub use record::{Recording, record};
+pub use rights::Rights;
 pub use run::run_with_seed;
 pub use sendo_macros::test;
 pub use view::View;

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::Resource;
-use sendo::client::Patch;
+use sendo::client::{CleanUp, Finalizer, Patch};
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Result};
@@ -59,59 +58,31 @@ fn others(all: impl Iterator<Item = Arc<ServiceCIDR>>, changed: &ServiceCIDR) ->
 }
 
 async fn sync(range: Arc<ServiceCIDR>, cx: Context) -> Result<Action> {
-    let is_held = || {
-        range
-            .metadata
-            .finalizers
-            .iter()
-            .flatten()
-            .any(|own| own == FINALIZER)
-    };
-    if !range.is_being_deleted() {
-        if !is_held() {
-            let kept = cx.client().modify(&*range, |range: &mut ServiceCIDR| {
-                let finalizers = range.meta_mut().finalizers.get_or_insert_default();
-                if !finalizers.iter().any(|own| own == FINALIZER) {
-                    finalizers.push(FINALIZER.to_owned());
-                }
-            });
-            kept.await?;
-        }
-        if !is_ready(&range) {
-            let condition = condition("True", "", "Kubernetes Service CIDR is ready", &cx);
-            set(&range, condition, &cx).await?;
-        }
-        return Ok(Action::done());
+    let finalizer = cx.finalizer(&range, FINALIZER, || let_go(&range, &cx));
+    if let Finalizer::Going(action) = finalizer.await? {
+        return Ok(action);
     }
-    if !is_held() {
-        return Ok(Action::done());
+    if !is_ready(&range) {
+        let condition = condition("True", "", "Kubernetes Service CIDR is ready", &cx);
+        set(&range, condition, &cx).await?;
     }
-    if is_needed(&range, &cx) {
+    Ok(Action::done())
+}
+
+async fn let_go(range: &ServiceCIDR, cx: &Context) -> Result<CleanUp> {
+    if is_needed(range, cx) {
         let why = "There are still IPAddresses referencing the ServiceCIDR, please remove them or \
                    create a new ServiceCIDR";
-        set(&range, condition("False", "Terminating", why, &cx), &cx).await?;
-        return Ok(Action::done());
+        set(range, condition("False", "Terminating", why, cx), cx).await?;
+        return Ok(CleanUp::Waiting);
     }
-    let since = range
-        .metadata
-        .deletion_timestamp
-        .as_ref()
-        .map(|time| time.0);
-    let until = since.map(|since| since + GRACE);
-    if let Some(left) = until.and_then(|until| Duration::try_from(until - cx.now()).ok())
-        && !left.is_zero()
-    {
-        return Ok(Action::after(left));
-    }
-    let freed = cx.client().modify(&*range, |range: &mut ServiceCIDR| {
-        if let Some(finalizers) = &mut range.meta_mut().finalizers {
-            finalizers.retain(|own| own != FINALIZER);
-        }
-    });
-    match freed.await {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(Action::done()),
-    }
+    let since = range.metadata.deletion_timestamp.as_ref();
+    let until = since.map(|since| since.0 + GRACE);
+    let left = until.and_then(|until| Duration::try_from(until - cx.now()).ok());
+    Ok(match left {
+        Some(left) if !left.is_zero() => CleanUp::Again(left),
+        _ => CleanUp::Done,
+    })
 }
 
 /// Whether an address would be left without a range.

@@ -1,17 +1,17 @@
 //! Lets go of storage that is deleted, once nobody uses it.
 //!
-//! The API server puts a finalizer on every new volume and claim. A claim is
+//! The API server puts a finalizer on every new volume and claim, and one that has
+//! none gets it here. A claim is
 //! kept by pods that have a node; one that has none yet will not be started on
 //! a claim that is going. A volume is kept by the claim that it is bound to.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
+use sendo::client::{CleanUp, Finalizer};
 use sendo::handler::map_object;
 use sendo::source::kind;
-use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Result};
+use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Result, Typed};
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
@@ -62,56 +62,39 @@ fn has_node(pod: &Pod) -> bool {
 }
 
 async fn sync_claim(claim: Arc<PersistentVolumeClaim>, cx: Context) -> Result<Action> {
-    if !claim.is_being_deleted() || !is_held(&claim.metadata, CLAIM) {
-        return Ok(Action::done());
-    }
     let uses = |pod: &Pod| has_node(pod) && claim_names(pod).any(|name| name == claim.name());
     let namespace = claim.namespace().unwrap_or_default();
-    let pods = cx.list::<Pod>().in_namespace(namespace).filter(uses);
-    if pods.is_empty() {
-        let freed = cx
-            .client()
-            .modify(&*claim, |claim: &mut PersistentVolumeClaim| {
-                let_go(claim.meta_mut(), CLAIM);
-            });
-        unless_gone(freed.await)?;
-    }
-    Ok(Action::done())
+    let is_used = || {
+        !cx.list::<Pod>()
+            .in_namespace(namespace)
+            .filter(uses)
+            .is_empty()
+    };
+    hold(&claim, CLAIM, is_used, &cx).await
 }
 
 async fn sync_volume(volume: Arc<PersistentVolume>, cx: Context) -> Result<Action> {
-    if !volume.is_being_deleted() || !is_held(&volume.metadata, VOLUME) {
-        return Ok(Action::done());
-    }
-    let phase = volume
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    if phase != Some("Bound") {
-        let freed = cx
-            .client()
-            .modify(&*volume, |volume: &mut PersistentVolume| {
-                let_go(volume.meta_mut(), VOLUME);
-            });
-        unless_gone(freed.await)?;
-    }
-    Ok(Action::done())
+    let status = volume.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    hold(&volume, VOLUME, || phase == Some("Bound"), &cx).await
 }
 
-fn is_held(meta: &ObjectMeta, finalizer: &str) -> bool {
-    meta.finalizers.iter().flatten().any(|own| own == finalizer)
-}
-
-fn let_go(meta: &mut ObjectMeta, finalizer: &str) {
-    if let Some(finalizers) = &mut meta.finalizers {
-        finalizers.retain(|own| own != finalizer);
-    }
-}
-
-fn unless_gone<K>(written: Result<K, sendo::client::Error>) -> Result<()> {
-    match written {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
+/// Holds an object by a finalizer until it is to go and is not used.
+async fn hold<K: Typed>(
+    object: &Arc<K>,
+    finalizer: &str,
+    is_used: impl Fn() -> bool,
+    cx: &Context,
+) -> Result<Action> {
+    let let_go = || async {
+        Ok(match is_used() {
+            true => CleanUp::Waiting,
+            false => CleanUp::Done,
+        })
+    };
+    match cx.finalizer(object, finalizer, let_go).await? {
+        Finalizer::InPlace => Ok(Action::done()),
+        Finalizer::Going(action) => Ok(action),
     }
 }
 

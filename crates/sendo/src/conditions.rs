@@ -2,15 +2,18 @@
 //!
 //! ```
 //! use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-//! use sendo::conditions::{self, State};
+//! use sendo::EventType::Warning;
+//! use sendo::conditions::{self, News, State};
 //! # use sendo::{Context, ObjectExt};
 //! # use k8s_openapi::api::policy::v1::PodDisruptionBudget as Bar;
 //! # async fn example(bar: std::sync::Arc<Bar>, cx: Context) -> sendo::Result<()> {
 //! let ready = cx.condition(&bar, "Ready", State::False, "Waiting", "the bucket is not there yet");
-//! cx.status(&bar, |status| {
-//!     conditions::set(status.conditions.get_or_insert_default(), ready);
-//! })
-//! .await?;
+//! let news = cx
+//!     .status(&bar, |status| conditions::set(status.conditions.get_or_insert_default(), ready))
+//!     .await?;
+//! if news >= Some(News::Reason) {
+//!     cx.event(Warning, "Waiting", "the bucket is not there yet"); // on the turn only
+//! }
 //! # Ok(())
 //! # }
 //! ```
@@ -71,21 +74,41 @@ pub fn condition<K: Resource>(
     }
 }
 
+/// How much of a condition is new, from nothing to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    /// It says what it said before: there is nothing to write.
+    Nothing,
+    /// Its message or its generation is another.
+    Words,
+    /// It holds or not as before, for another reason.
+    Reason,
+    /// It has turned, or was not there before.
+    Status,
+}
+
 /// Puts a condition in the place of that of the same type, or at the end.
-/// Returns whether it says anything new.
+/// Returns how much of it is news: an Event is due on [`News::Status`], say, and
+/// a write on anything but [`News::Nothing`], which
+/// [`Context::status`](crate::Context::status) sees to.
 ///
 /// The time of transition is the new one's only if the status differs: it tells
 /// since when, not when it was looked at last. So what stays as it is causes no write.
-pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
+pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) -> News {
     let known = conditions.iter_mut().find(|known| known.type_ == new.type_);
     let Some(known) = known else {
         conditions.push(new);
-        return true;
+        return News::Status;
     };
     if known.status == new.status {
         new.last_transition_time = known.last_transition_time.clone();
     }
-    let news = *known != new;
+    let news = match &new {
+        new if new.status != known.status => News::Status,
+        new if new.reason != known.reason => News::Reason,
+        new if new != known => News::Words,
+        _ => News::Nothing,
+    };
     *known = new;
     news
 }
@@ -129,11 +152,16 @@ mod tests {
     #[test]
     fn the_time_of_transition_moves_with_the_status_only() {
         let mut all = Vec::new();
-        assert!(set(&mut all, ready(1, 10, State::False, "a")));
-        assert!(!set(&mut all, ready(1, 20, State::False, "a")));
-        assert!(set(&mut all, ready(1, 30, State::False, "b")));
-        assert_eq!(all[0].last_transition_time.0.as_second(), 10);
-        assert!(set(&mut all, ready(1, 40, State::True, "b")));
+        let mut set = |second, state, message| set(&mut all, ready(1, second, state, message));
+        assert_eq!(set(10, State::False, "a"), News::Status);
+        assert_eq!(set(20, State::False, "a"), News::Nothing);
+        assert_eq!(set(30, State::False, "b"), News::Words);
+        assert_eq!(set(40, State::True, "b"), News::Status);
+        assert_eq!(set(50, State::True, "b"), News::Nothing);
+        assert_eq!(all[0].last_transition_time.0.as_second(), 40);
+        let mut other = ready(1, 60, State::True, "b");
+        other.reason = "Otherwise".to_owned();
+        assert_eq!(super::set(&mut all, other), News::Reason);
         assert_eq!(all[0].last_transition_time.0.as_second(), 40);
         assert_eq!(all.len(), 1);
     }
@@ -145,10 +173,8 @@ mod tests {
         let mut pod = Pod::default();
         pod.metadata.generation = Some(2);
         assert!(is_true(&all, "Ready") && !is_true_for(&pod, &all, "Ready"));
-        assert!(
-            set(&mut all, ready(2, 20, State::True, "")),
-            "the generation is news"
-        );
+        let news = set(&mut all, ready(2, 20, State::True, ""));
+        assert_eq!(news, News::Words, "the generation is news");
         assert!(is_true_for(&pod, &all, "Ready"));
         assert!(remove(&mut all, "Ready") && !remove(&mut all, "Ready"));
         assert!(!is_true(&all, "Ready"));

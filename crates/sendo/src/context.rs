@@ -8,7 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sendo_world::{Clock, Random, Stop, Timestamp, World};
 
 use crate::cache::Listing;
-use crate::client::{self, Client, Delete, Finalizer, Given, Live, Patch, Target, WithStatus};
+use crate::client::{
+    self, Change, CleanUp, Client, Delete, Finalizer, Given, Live, Outcome, Patch, Target,
+    WithStatus,
+};
 use crate::conditions;
 use crate::discovery::{self, ServedKind};
 use crate::error::Result;
@@ -104,6 +107,15 @@ impl Context {
         self.client().create(object).await
     }
 
+    /// Creates an object that `owner` controls; see [`Client::create_owned`].
+    pub async fn create_owned<O: Typed, K: Typed>(
+        &self,
+        owner: &impl Given<O>,
+        object: K,
+    ) -> Result<K, client::Error> {
+        self.client().create_owned(owner, object).await
+    }
+
     /// Replaces an object; see [`Client::update`].
     pub async fn update<K: Typed>(&self, object: &K) -> Result<K, client::Error> {
         self.client().update(object).await
@@ -132,18 +144,45 @@ impl Context {
         self.client().apply_owned(owner, object).await
     }
 
+    /// Makes an object as `change` makes it, if it is different; see
+    /// [`Client::create_or_update`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    /// # use sendo::{Context, Result, client::set_controller};
+    /// # async fn example(owner: Arc<Namespace>, template: ConfigMap, cx: Context) -> Result<()> {
+    /// let written = cx.create_or_update(template, |map| -> Result<()> {
+    ///     set_controller(&*owner, map)?; // refuses what another controls
+    ///     map.immutable = Some(true);
+    ///     Ok(())
+    /// });
+    /// written.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn create_or_update<K: Typed, C: Change>(
+        &self,
+        template: K,
+        change: impl FnMut(&mut K) -> C,
+    ) -> Result<Outcome<K>, C::Error> {
+        self.client().create_or_update(template, change).await
+    }
+
     /// Deletes an object; see [`Client::delete`].
     pub fn delete<K: Typed>(&self, target: &impl Target<K>) -> Delete<K> {
         self.client().delete(target)
     }
 
     /// Changes the status of an object, if `change` changes it. Quiet about an
-    /// object that is gone; see [`Client::status`].
-    pub async fn status<K: Typed + WithStatus<M>, M>(
+    /// object that is gone. Gives back what `change` returned if something was
+    /// written, so that what has turned is told once; see
+    /// [`KindClient::status`](client::KindClient::status).
+    pub async fn status<K: Typed + WithStatus<M>, M, T>(
         &self,
         object: &impl Given<K>,
-        change: impl FnOnce(&mut K::Status),
-    ) -> Result<bool, client::Error> {
+        change: impl FnOnce(&mut K::Status) -> T,
+    ) -> Result<Option<T>, client::Error> {
         self.client().status(object, change).await
     }
 
@@ -160,30 +199,40 @@ impl Context {
     }
 
     /// Sees to the finalizer `name`: puts it in place, or runs `clean_up` and
-    /// takes it away; see [`Client::finalizer`].
+    /// takes it away; see [`KindClient::finalizer`](client::KindClient::finalizer).
     ///
     /// ```
     /// # use std::sync::Arc;
     /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// # use sendo::{Action, Context, Result, client::Finalizer};
-    /// # async fn delete_bucket(_: &ConfigMap) -> Result<()> { Ok(()) }
+    /// # use std::time::Duration;
+    /// # use sendo::client::{CleanUp, Finalizer};
+    /// # use sendo::{Action, Context, Result};
+    /// # async fn delete_bucket(_: &ConfigMap) -> Result<bool> { Ok(true) }
     /// async fn reconcile(bucket: Arc<ConfigMap>, cx: Context) -> Result<Action> {
-    ///     let seen = cx.finalizer(&bucket, "example.dev/bucket", || delete_bucket(&bucket));
-    ///     if seen.await? == Finalizer::CleanedUp {
-    ///         return Ok(Action::done());
+    ///     let seen = cx.finalizer(&bucket, "example.dev/bucket", || clean_up(&bucket));
+    ///     if let Finalizer::Going(action) = seen.await? {
+    ///         return Ok(action);
     ///     }
     ///     // From here on something may be made that has to be cleaned up.
     ///     Ok(Action::done())
     /// }
+    ///
+    /// async fn clean_up(bucket: &ConfigMap) -> Result<CleanUp> {
+    ///     Ok(match delete_bucket(bucket).await? {
+    ///         true => CleanUp::Done,
+    ///         false => CleanUp::Again(Duration::from_secs(60)), // not empty yet
+    ///     })
+    /// }
     /// ```
-    pub async fn finalizer<K: Typed, F>(
+    pub async fn finalizer<K: Typed, C, F>(
         &self,
         object: &impl Given<K>,
         name: &str,
         clean_up: impl FnOnce() -> F,
     ) -> Result<Finalizer>
     where
-        F: Future<Output = Result<()>>,
+        C: Into<CleanUp>,
+        F: Future<Output = Result<C>>,
     {
         self.client().finalizer(object, name, clean_up).await
     }

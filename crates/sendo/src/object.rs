@@ -266,6 +266,14 @@ pub trait ObjectExt: Resource {
         ObjectKey::of(self)
     }
 
+    /// The key of an object of that name in the same namespace.
+    fn key_beside(&self, name: &str) -> ObjectKey {
+        match &self.meta().namespace {
+            Some(namespace) => ObjectKey::namespaced(namespace, name),
+            None => ObjectKey::cluster(name),
+        }
+    }
+
     /// The uid; empty if the object has not been created yet.
     fn uid(&self) -> Uid {
         Uid::from(self.meta().uid.as_deref().unwrap_or_default())
@@ -299,6 +307,11 @@ pub trait ObjectExt: Resource {
         let mut owners = self.meta().owner_references.iter().flatten();
         let owner = owners.find(|owner| owner.controller == Some(true))?;
         Some(Uid::from(owner.uid.as_str()))
+    }
+
+    /// Whether `owner`, that very object, controls this one.
+    fn is_controlled_by<K: Resource>(&self, owner: &K) -> bool {
+        self.controller().is_some_and(|uid| uid == owner.uid())
     }
 
     /// The uid of the `K` that controls this object, if one does.
@@ -340,6 +353,14 @@ mod tests {
     }
 
     #[test]
+    fn a_key_beside_an_object_is_in_its_namespace() {
+        let mut pod = Pod::default();
+        assert_eq!(pod.key_beside("c"), "c".into());
+        pod.metadata.namespace = Some("a".to_owned());
+        assert_eq!(pod.key_beside("c"), "a/c".into());
+    }
+
+    #[test]
     fn a_kind_knows_its_paths() {
         assert_eq!(
             Kind::of::<Pod>().path(Some("x")),
@@ -362,5 +383,9 @@ mod tests {
         assert_eq!(pod.controller_of::<ReplicaSet>(), Some(Uid::from("2")));
         assert_eq!(pod.controller_of::<Deployment>(), None);
         assert_eq!(pod.controller(), Some(Uid::from("2")));
+        let mut owner = ReplicaSet::default();
+        assert!(!pod.is_controlled_by(&owner));
+        owner.metadata.uid = Some("2".to_owned());
+        assert!(pod.is_controlled_by(&owner));
     }
 }

@@ -157,7 +157,7 @@ async fn write(client: &Client, informer: &Informer<ConfigMap>, random: &Random)
         assert!(read().is_none_or(|seen| seen.uid() != known.uid()));
         return;
     }
-    let changed = client.modify::<ConfigMap>(&key, |map| map.data = wanted.data.clone());
+    let changed = client.modify::<ConfigMap, _>(&key, |map| map.data = wanted.data.clone());
     match changed.await {
         Ok(written) => {
             let seen = read();

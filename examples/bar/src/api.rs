@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::CustomResource;
 use schemars::JsonSchema;
-use sendo::client::{OwnerError, set_controller};
 use serde::{Deserialize, Serialize};
 
 /// Which Deployment to keep, and at what size.
@@ -84,10 +83,16 @@ impl Bar {
         terms.join(",")
     }
 
+    /// Whether a size is asked for, and the Deployment has another.
+    pub(crate) fn wants_other_size_than(&self, deployment: &Deployment) -> bool {
+        let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
+        self.spec.replicas.is_some() && self.spec.replicas != replicas
+    }
+
     /// The Deployment as this Bar creates it.
-    pub(crate) fn deployment(&self) -> Result<Deployment, OwnerError> {
+    pub(crate) fn deployment(&self) -> Deployment {
         let labels = self.pod_labels();
-        let mut deployment = Deployment {
+        Deployment {
             metadata: ObjectMeta {
                 name: Some(self.spec.deployment_name.clone()),
                 namespace: self.metadata.namespace.clone(),
@@ -116,8 +121,6 @@ impl Bar {
                 ..DeploymentSpec::default()
             }),
             status: None,
-        };
-        set_controller(self, &mut deployment)?;
-        Ok(deployment)
+        }
     }
 }

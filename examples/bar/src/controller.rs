@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use sendo::{
-    Action, Context, Controller, Error, EventType::*, Index, Manager, ObjectExt, ObjectKey, Patch,
-    Result, Uid,
+    Action, Context, Controller, Error, EventType::*, Index, Manager, ObjectExt, Patch, Result, Uid,
 };
 use serde_json::json;
 
@@ -32,51 +31,40 @@ async fn reconcile(bar: Arc<Bar>, cx: Context) -> Result<Action> {
     let mut changed = false;
     for stale in cx.list::<Deployment>().by(&OWNED, bar.uid()) {
         if stale.name() != name && !stale.is_being_deleted() {
-            cx.client().delete(&stale).await?;
+            cx.delete(&stale).await?;
             let message = format!("Deleted Deployment {:?}, no longer named", stale.name());
             cx.event(Normal, "Deleted", message);
             changed = true;
         }
     }
 
-    let key = ObjectKey::namespaced(bar.namespace().unwrap_or_default(), name);
-    let deployment = match cx.get::<Deployment>(&key) {
+    let deployment = match cx.get::<Deployment>(bar.key_beside(name)) {
         None => {
             changed = true;
-            Arc::new(cx.client().create(&bar.deployment()?).await?)
+            Arc::new(cx.create_owned(&bar, bar.deployment()).await?)
         }
-        Some(other) if other.controller_of::<Bar>() != Some(bar.uid()) => {
+        Some(theirs) if !theirs.is_controlled_by(&*bar) => {
             let message = format!("Resource {name:?} already exists and is not managed by Bar");
             cx.event(Warning, "ErrResourceExists", &message);
             return Err(Error::message(message));
         }
-        Some(known) if differs(bar.spec.replicas, &known) => {
+        Some(ours) if bar.wants_other_size_than(&ours) => {
             changed = true;
             let scale = Patch::Merge(json!({"spec": {"replicas": bar.spec.replicas}}));
-            Arc::new(cx.client().patch(&known, scale).await?)
+            Arc::new(cx.patch(&ours, scale).await?)
         }
-        Some(known) => known,
+        Some(ours) => ours,
     };
 
-    let available = deployment
-        .status
-        .as_ref()
-        .and_then(|s| s.available_replicas);
-    cx.client()
-        .status(&*bar, |status| {
-            status.available_replicas = available.unwrap_or(0);
-            status.selector = Some(bar.selector());
-            status.observed_generation = bar.metadata.generation;
-        })
-        .await?;
+    let found = deployment.status.clone().unwrap_or_default();
+    cx.status(&bar, |status| {
+        status.available_replicas = found.available_replicas.unwrap_or(0);
+        status.selector = Some(bar.selector());
+        status.observed_generation = bar.metadata.generation;
+    })
+    .await?;
     if changed {
         cx.event(Normal, "Synced", "Bar synced successfully");
     }
     Ok(Action::done())
-}
-
-/// Whether the Deployment has another size than is wanted, if one is.
-fn differs(wanted: Option<i32>, deployment: &Deployment) -> bool {
-    let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
-    wanted.is_some() && wanted != replicas
 }

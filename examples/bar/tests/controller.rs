@@ -7,13 +7,15 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
-use sendo::{ObjectExt, Patch};
-use sendo_test::{Faults, TestCluster, View};
-use serde_json::json;
+use sendo::{ObjectExt, Patch, Running};
+use sendo_test::{Faults, Rights, TestCluster, View};
+use serde_json::{Value, json};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
+
+const RIGHTS: &str = include_str!("../samples/rbac.yaml");
 
 fn bar(deployment: &str, replicas: Option<i32>) -> Bar {
     let spec = BarSpec {
@@ -168,19 +170,41 @@ async fn a_deployment_of_others_is_left_alone(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn a_wrong_spec_is_refused(cluster: TestCluster) {
+async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
     cluster.install::<Bar>().await;
-    for (name, replicas, field) in [
-        ("web", Some(0), "spec.replicas"),
-        ("web", Some(11), "spec.replicas"),
-        ("", None, "spec.deploymentName"),
-        ("No Name", None, "spec.deploymentName"),
+    let name_pattern = "spec.deploymentName in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'";
+    for (name, replicas, why) in [
+        (
+            "web",
+            Some(0),
+            "spec.replicas in body should be greater than or equal to 1",
+        ),
+        (
+            "web",
+            Some(11),
+            "spec.replicas in body should be less than or equal to 10",
+        ),
+        (
+            "",
+            None,
+            "spec.deploymentName in body should be at least 1 chars long",
+        ),
+        ("No Name", None, name_pattern),
     ] {
         let refused = cluster.client().create(&bar(name, replicas)).await;
         let refusal = refused.unwrap_err().to_string();
-        assert!(refusal.contains(field), "{refusal}");
+        let bar = "Bar.samplecontroller.example.dev \"example\" is invalid: ";
+        assert!(
+            refusal.starts_with(bar) && refusal.contains(why),
+            "{refusal}"
+        );
     }
-    cluster.create(&bar("web", Some(10))).await;
+    // The scale subresource comes by the same rule.
+    let made = cluster.create(&bar("web", Some(10))).await;
+    let scale = cluster.client().subresource(&made, "scale").unwrap();
+    let change = Patch::Merge(json!({"spec": {"replicas": 11}}));
+    let refused = scale.patch::<Value>(change).await.unwrap_err();
+    assert!(refused.to_string().contains("less than or equal to 10"));
 }
 
 #[sendo_test::test]
@@ -190,7 +214,7 @@ async fn a_bar_can_be_scaled_like_a_deployment(cluster: TestCluster) {
     until_available(&cluster, 1).await;
     let scale = cluster.client().subresource(&made, "scale").unwrap();
     let change = Patch::Merge(json!({"spec": {"replicas": 2}}));
-    let answer: serde_json::Value = scale.patch(change).await.unwrap();
+    let answer: Value = scale.patch(change).await.unwrap();
     assert_eq!(answer["status"]["selector"], "app=nginx,deployment=web");
     until_available(&cluster, 2).await;
 }
@@ -244,32 +268,62 @@ async fn a_deleted_definition_leaves_nothing_behind(cluster: TestCluster) {
     cluster.until("all of it is gone", is_gone).await;
 }
 
+/// Runs the program as its ServiceAccount.
+fn start(rights: &Rights, replica: &str) -> Running {
+    manager().start(rights.replica(replica)).unwrap()
+}
+
+#[sendo_test::test]
+async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
+    cluster.install::<Bar>().await;
+    let rights = cluster.rights(RIGHTS).await;
+    let running = start(&rights, "first");
+    let made = cluster.create(&bar("web", Some(1))).await;
+    until_available(&cluster, 1).await;
+    cluster.patch(&made, json!({"spec": {"replicas": 2}})).await;
+    until_available(&cluster, 2).await;
+    let rename = json!({"spec": {"deploymentName": "shop"}});
+    cluster.patch(&made, rename).await;
+    cluster
+        .until("only the new one is left", |now| {
+            let deployments = now.list::<Deployment>();
+            deployments.len() == 1 && deployments[0].name() == "shop"
+        })
+        .await;
+    cluster.delete(&made).await;
+    cluster.until("all of it is gone", is_gone).await;
+    running.stop().await.unwrap();
+
+    assert_eq!(rights.refused(), [""; 0]);
+    // Asked for only where the API server checks who blocks a deletion.
+    let blocks_deletion = "update bars/finalizers.samplecontroller.example.dev";
+    assert_eq!(rights.unused(), [blocks_deletion]);
+}
+
 #[sendo_test::test]
 async fn a_second_run_writes_nothing(cluster: TestCluster) {
     cluster.install::<Bar>().await;
-    let first = manager().start(cluster.replica("first", "bar")).unwrap();
+    let rights = cluster.rights(RIGHTS).await;
+    let first = start(&rights, "first");
     cluster.create(&bar("web", Some(3))).await;
     until_available(&cluster, 3).await;
     cluster.pass(MINUTE).await;
     first.stop().await.unwrap();
 
-    let before = cluster.changes().len();
-    let second = manager().start(cluster.replica("second", "bar")).unwrap();
+    let second = start(&rights, "second");
     second.ready().await;
     cluster.stays_quiet_for(HOUR).await;
-    let changes = cluster.changes();
-    let leases = changes[before..]
-        .lines()
-        .filter(|line| line.contains("/leases/default/bar"));
-    assert!(leases.count() > 1000, "it led, and renewed its lease");
+    // Counted by requests: not even one that would have changed nothing.
+    let renewals = rights.renewals_of("second");
+    assert!(renewals > 1000, "it led, and renewed its lease: {renewals}");
     second.stop().await.unwrap();
 }
 
 #[sendo_test::test]
 async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCluster) {
     cluster.install::<Bar>().await;
-    let first = manager().start(cluster.replica("first", "bar")).unwrap();
-    let second = manager().start(cluster.replica("second", "bar")).unwrap();
+    let rights = cluster.rights(RIGHTS).await;
+    let (first, second) = (start(&rights, "first"), start(&rights, "second"));
     first.ready().await;
     second.ready().await;
     let made = cluster.create(&bar("web", Some(1))).await;
@@ -279,9 +333,8 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     let handover = async { first.stop().await.unwrap() };
     let changes = async {
         for replicas in 2..=10 {
-            cluster
-                .patch(&made, json!({"spec": {"replicas": replicas}}))
-                .await;
+            let change = json!({"spec": {"replicas": replicas}});
+            cluster.patch(&made, change).await;
             cluster.pass(SECOND).await;
         }
     };
@@ -289,21 +342,34 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     until_available(&cluster, 10).await;
     cluster.pass(MINUTE).await;
 
-    // Each size once, in order, none written twice.
+    // What the Deployment's size has been, one after the other: a size may be
+    // passed over while nobody leads, but none comes back.
     let changes = cluster.changes();
-    let mut sizes = Vec::new();
-    for line in changes
+    let deployment = changes
         .lines()
-        .filter(|line| line.contains("/deployments/default/web "))
-    {
-        let object = line.splitn(4, ' ').nth(3).unwrap_or_default();
-        let object: serde_json::Value = serde_json::from_str(object).unwrap();
-        let manager = &object["spec"]["replicas"];
-        if sizes.last() != manager.as_i64().as_ref() {
-            sizes.extend(manager.as_i64());
-        }
-    }
+        .filter(|line| line.contains("/deployments/default/web "));
+    let mut sizes: Vec<i64> = deployment
+        .filter_map(|line| {
+            let object = line.splitn(4, ' ').nth(3)?;
+            let object: Value = serde_json::from_str(object).ok()?;
+            object["spec"]["replicas"].as_i64()
+        })
+        .collect();
+    sizes.dedup();
     assert!(sizes.is_sorted() && sizes.last() == Some(&10), "{sizes:?}");
+    // One was created, and each size written once, by one of the two.
+    let both = [rights.writes_of("first"), rights.writes_of("second")];
+    let count = |write: &str| {
+        both.iter()
+            .filter_map(|writes| writes.get(write))
+            .sum::<u64>()
+    };
+    assert_eq!(count("create deployments.apps"), 1);
+    assert_eq!(count("patch deployments.apps"), sizes.len() as u64 - 1);
+    assert!(
+        both[1].contains_key("patch deployments.apps"),
+        "the second took over"
+    );
     second.stop().await.unwrap();
 }
 
@@ -333,4 +399,12 @@ async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
         })
         .await;
     running.stop().await.unwrap();
+}
+
+#[test]
+fn the_sample_says_nothing_that_is_lost() {
+    let sample: Value = serde_saphyr::from_str(include_str!("../samples/bar.yaml")).unwrap();
+    let decoded: Bar = serde_json::from_value(sample.clone()).unwrap();
+    let again = serde_json::to_value(decoded).unwrap();
+    assert_eq!(again["spec"], sample["spec"]);
 }

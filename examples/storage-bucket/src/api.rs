@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "StorageBucketStatus",
     derive = "PartialEq",
+    validation = Rule::new(
+        "!has(oldSelf.status) || !has(oldSelf.status.creation) || (self.spec.endpoint == oldSelf.spec.endpoint && self.spec.bucket == oldSelf.spec.bucket)"
+    ).message("endpoint and bucket cannot be changed: the bucket was created for this resource, and would be left behind").field_path(".spec.bucket"),
     doc = "A bucket of an S3-compatible object store outside the cluster, whose health is checked at a steady interval.",
     printcolumn = r#"{"name": "Healthy", "type": "boolean", "jsonPath": ".status.healthy"}"#,
     printcolumn = r#"{"name": "Synced", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Synced\")].status"}"#,
@@ -41,7 +44,8 @@ pub struct StorageBucketSpec {
     )]
     pub endpoint: String,
 
-    /// Name of the bucket in the object store.
+    /// Name of the bucket in the object store. It cannot be changed, nor can the
+    /// endpoint, once a bucket was created for this resource.
     #[schemars(
         length(min = 3, max = 63),
         regex(pattern = r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendo::client::{CleanUp, Finalizer};
+use sendo::conditions::{self, News};
 use sendo::handler::map;
 use sendo::predicate::{annotations_changed, generation_changed};
 use sendo::{
-    Action, Context, Controller, EventType::*, Manager, ObjectExt, Reader, Reconcile, Result,
-    on_leader, source,
+    Action, Context, Controller, EventType::*, Manager, ObjectExt, ObjectKey, Reader, Reconcile,
+    Result, on_leader, source,
 };
 
 use crate::Options;
 use crate::api::{ManagementPolicy, StorageBucket};
-use crate::credentials::{self, Keys};
+use crate::credentials::{Keys, Wallet};
 use crate::lanes::Lanes;
 use crate::manage::{self, Found, Synced};
 use crate::metrics::Metrics;
-use crate::store::{Health, Store};
+use crate::status::Turns;
+use crate::store::{Health, Problem, Store};
 
 /// Keeps a resource until its bucket is seen to.
 const FINALIZER: &str = "storage.example.dev/bucket";
@@ -39,17 +42,14 @@ pub(crate) fn manager(options: Options) -> Manager {
             }
             Ok(())
         }));
-    let counted = metrics.clone();
     metrics.of(program).controller(
         Controller::new::<StorageBucket>()
             // Not on what a check itself writes.
             .when(generation_changed() | annotations_changed())
             .watches(
                 source,
-                map(move |_: Tick, cx: &Reader| {
-                    counted.keep(|bucket| cx.get::<StorageBucket>(bucket).is_some());
-                    let now = cx.now();
-                    let buckets = cx.list::<StorageBucket>();
+                map(|_: Tick, cx: &Reader| {
+                    let (now, buckets) = (cx.now(), cx.list::<StorageBucket>());
                     buckets.filter(|bucket| bucket.is_due(now)).keys()
                 }),
             )
@@ -57,6 +57,7 @@ pub(crate) fn manager(options: Options) -> Manager {
             .reconcile(Keeper {
                 store: Store::new(options.http, options.timeout),
                 lanes: Lanes::new(options.checks_per_endpoint),
+                wallet: Wallet::default(),
                 metrics,
             }),
     )
@@ -65,20 +66,26 @@ pub(crate) fn manager(options: Options) -> Manager {
 struct Keeper {
     store: Store,
     lanes: Lanes,
+    wallet: Wallet,
     metrics: Metrics,
 }
 
 impl Reconcile<StorageBucket> for Keeper {
     async fn reconcile(&self, bucket: Arc<StorageBucket>, cx: Context) -> Result<Action> {
-        if bucket.is_being_deleted() {
-            return self.let_go(&bucket, &cx).await;
+        let manages = bucket.spec.management_policy == ManagementPolicy::Manage;
+        if manages || bucket.is_being_deleted() {
+            let finalizer = cx.finalizer(&bucket, FINALIZER, || self.let_go(&bucket, &cx));
+            if let Finalizer::Going(action) = finalizer.await? {
+                return Ok(action);
+            }
         }
         let now = cx.now();
         if bucket.spec.paused {
-            let pause = cx.client().status(&*bucket, |status| {
-                status.record_synced(&bucket, &Synced::Paused, now);
-            });
-            pause.await?;
+            let paused = Synced::Paused.condition(&bucket, now);
+            cx.status(&bucket, |status| {
+                conditions::set(&mut status.conditions, paused)
+            })
+            .await?;
             return Ok(Action::done());
         }
         // Events come when they like, such as one for each bucket at the start.
@@ -88,12 +95,7 @@ impl Reconcile<StorageBucket> for Keeper {
         let Some(_lane) = self.lanes.enter(&bucket.spec.endpoint) else {
             return Ok(Action::after(BUSY));
         };
-        let manages = bucket.spec.management_policy == ManagementPolicy::Manage;
-        if manages && !bears_finalizer(&bucket) {
-            let add = |b: &mut StorageBucket| b.finalizers_mut().push(FINALIZER.to_owned());
-            cx.client().modify(&bucket, add).await?;
-        }
-        let found = match credentials::of(&bucket, &cx).await? {
+        let found = match self.wallet.of(&bucket, &cx).await? {
             Keys::Usable(keys) => {
                 let access = self.store.bucket(&bucket.spec, keys.as_ref(), cx.clock());
                 manage::see_to(&bucket, access, &probe_object(&bucket), &cx).await?
@@ -105,75 +107,89 @@ impl Reconcile<StorageBucket> for Keeper {
             },
         };
         self.metrics.observe(&bucket.key(), &found.health);
-        let mut turned = false;
-        let record = cx.client().status(&*bucket, |status| {
+        let Found { health, synced, .. } = &found;
+        let written = cx.status(&bucket, |status| {
             status.creation = found.creation;
-            turned = status.record(&bucket, &found.health, &found.synced, now);
+            status.record(&bucket, health, synced, now)
         });
-        record.await?;
-        if turned {
-            let kind = match found.health.problem() {
-                None => Normal,
-                Some(_) => Warning,
-            };
-            cx.event(kind, &found.health.reason(), found.health.message());
+        if let Some(turns) = written.await? {
+            tell(health, synced, turns, &cx);
         }
         Ok(Action::done())
+    }
+
+    async fn gone(&self, bucket: ObjectKey, _: Context) -> Result<()> {
+        self.metrics.forget(&bucket);
+        self.wallet.forget(&bucket);
+        Ok(())
     }
 }
 
 impl Keeper {
-    /// Deletes the bucket if it goes with its resource, then lets that go.
-    async fn let_go(&self, bucket: &StorageBucket, cx: &Context) -> Result<Action> {
-        if !bears_finalizer(bucket) {
-            return Ok(Action::done());
+    /// Deletes the bucket if it goes with its resource.
+    async fn let_go(&self, bucket: &StorageBucket, cx: &Context) -> Result<CleanUp> {
+        if !manage::goes_with(bucket) {
+            return Ok(CleanUp::Done);
         }
-        let name = &bucket.spec.bucket;
-        if manage::goes_with(bucket) {
-            let deleted = match credentials::of(bucket, cx).await? {
-                Keys::Usable(keys) => {
-                    let access = self.store.bucket(&bucket.spec, keys.as_ref(), cx.clock());
-                    let told = format!("the bucket {name} is deleted");
-                    access.delete().await.map(|()| (Normal, "Deleted", told))
-                }
-                // Without its Secret, which a deleted namespace takes along,
-                // nobody could ever let the resource go.
-                Keys::Missing(problem) => {
-                    let told = format!("the bucket {name} stays: {}", problem.message);
-                    Ok((Warning, "Orphaned", told))
-                }
-                Keys::Unusable(problem) => Err(problem),
-            };
-            match deleted {
-                Ok((kind, reason, told)) => cx.event(kind, reason, told),
-                Err(problem) => {
-                    let synced = Synced::Failed(problem);
-                    return self.wait_to_delete(bucket, synced, cx).await;
-                }
+        let Some(_lane) = self.lanes.enter(&bucket.spec.endpoint) else {
+            return Ok(CleanUp::Again(BUSY));
+        };
+        let (keys, missing) = match self.wallet.of(bucket, cx).await? {
+            Keys::Usable(keys) => (keys, None),
+            Keys::Unusable(problem) => return keep(bucket, problem, cx).await,
+            // A deleted namespace takes the Secret along: what was in it last will do.
+            Keys::Missing(problem) => (self.wallet.last(&bucket.key()), Some(problem)),
+        };
+        let access = self.store.bucket(&bucket.spec, keys.as_ref(), cx.clock());
+        match (access.delete(&probe_object(bucket)).await, missing) {
+            (Ok(()), _) => {
+                let message = format!("the bucket {} is deleted", bucket.spec.bucket);
+                cx.event(Normal, "Deleted", message);
+                Ok(CleanUp::Done)
             }
-        }
-        let take_away = |b: &mut StorageBucket| b.finalizers_mut().retain(|f| f != FINALIZER);
-        match cx.client().modify(bucket, take_away).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(Action::done()),
+            // Nobody could ever let the resource go.
+            (Err(problem), Some(missing)) if problem.is_about_credentials() => {
+                let message = format!(
+                    "the bucket {} stays: {}",
+                    bucket.spec.bucket, missing.message
+                );
+                // The Event is refused in a namespace that is going.
+                tracing::warn!(bucket = %bucket.key(), "{message}");
+                cx.event(Warning, "Orphaned", message);
+                Ok(CleanUp::Done)
+            }
+            (Err(problem), _) => keep(bucket, problem, cx).await,
         }
     }
+}
 
-    async fn wait_to_delete(
-        &self,
-        bucket: &StorageBucket,
-        synced: Synced,
-        cx: &Context,
-    ) -> Result<Action> {
-        let mut turned = false;
-        let record = cx.client().status(bucket, |status| {
-            turned = status.record_synced(bucket, &synced, cx.now());
-        });
-        record.await?;
-        if turned {
-            cx.event(Warning, "DeleteFailed", synced.message());
+/// Says why the bucket, and the resource with it, is still there.
+async fn keep(bucket: &StorageBucket, problem: Problem, cx: &Context) -> Result<CleanUp> {
+    let synced = Synced::Failed(problem).condition(bucket, cx.now());
+    let message = synced.message.clone();
+    let written = cx.status(bucket, |status| {
+        conditions::set(&mut status.conditions, synced)
+    });
+    if written.await? >= Some(News::Reason) {
+        cx.event(Warning, "DeleteFailed", message);
+    }
+    Ok(CleanUp::Again(bucket.spec.check_every()))
+}
+
+/// Tells what has turned, and nothing else.
+fn tell(health: &Health, synced: &Synced, turns: Turns, cx: &Context) {
+    if turns.ready == News::Status {
+        let kind = match health.problem() {
+            None => Normal,
+            Some(_) => Warning,
+        };
+        cx.event(kind, &health.reason(), health.message());
+    }
+    match synced {
+        Synced::Failed(problem) if turns.synced >= News::Reason => {
+            cx.event(Warning, "CreateFailed", problem.message.as_str());
         }
-        Ok(Action::after(bucket.spec.check_every()))
+        _ => {}
     }
 }
 
@@ -181,15 +197,4 @@ impl Keeper {
 /// one bucket are not in each other's way.
 fn probe_object(bucket: &StorageBucket) -> String {
     format!(".storage-bucket-probe-{}", bucket.uid())
-}
-
-fn bears_finalizer(bucket: &StorageBucket) -> bool {
-    let mut finalizers = bucket.metadata.finalizers.iter().flatten();
-    finalizers.any(|name| name == FINALIZER)
-}
-
-impl StorageBucket {
-    fn finalizers_mut(&mut self) -> &mut Vec<String> {
-        self.metadata.finalizers.get_or_insert_default()
-    }
 }

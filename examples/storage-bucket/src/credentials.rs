@@ -1,9 +1,12 @@
 //! What to sign requests for a bucket with.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use k8s_openapi::api::core::v1::Secret;
 use sendo::{Context, ObjectExt, ObjectKey, Result};
 
-use crate::api::StorageBucket;
+use crate::api::{DeletionPolicy, StorageBucket};
 use crate::store::{Credentials, Problem, Reason};
 
 /// What a bucket's Secret says.
@@ -16,26 +19,51 @@ pub(crate) enum Keys {
     Unusable(Problem),
 }
 
-/// The credentials of a bucket.
-pub(crate) async fn of(bucket: &StorageBucket, cx: &Context) -> Result<Keys> {
-    let Some(reference) = &bucket.spec.credentials_secret_ref else {
-        return Ok(Keys::Usable(None));
-    };
-    let namespace = bucket.namespace().unwrap_or_default();
-    let key = ObjectKey::namespaced(namespace, &reference.name);
-    let problem = |cause: String| {
-        Reason::BadCredentials.because(format!("the Secret {key} cannot be used: {cause}"))
-    };
-    // Read for each check rather than watched: a watch would keep every Secret
-    // of the cluster in memory, and need the right to see them all.
-    let secret = cx.live().get::<Secret>(&key).await?;
-    let Some(secret) = secret else {
-        return Ok(Keys::Missing(problem("it does not exist".to_owned())));
-    };
-    Ok(match from_secret(&secret) {
-        Ok(credentials) => Keys::Usable(Some(credentials)),
-        Err(cause) => Keys::Unusable(problem(cause)),
-    })
+/// Reads credentials, and keeps those of buckets that are to be deleted with their
+/// resource: in a deleted namespace the Secret is gone before they are.
+#[derive(Default)]
+pub(crate) struct Wallet {
+    last: Mutex<BTreeMap<ObjectKey, Credentials>>,
+}
+
+impl Wallet {
+    /// What the Secret of a bucket says now.
+    pub(crate) async fn of(&self, bucket: &StorageBucket, cx: &Context) -> Result<Keys> {
+        let Some(reference) = &bucket.spec.credentials_secret_ref else {
+            return Ok(Keys::Usable(None));
+        };
+        let key = bucket.key_beside(&reference.name);
+        let problem = |cause: &str| {
+            Reason::BadCredentials.because(format!("the Secret {key} cannot be used: {cause}"))
+        };
+        // Read for each check rather than watched: a watch would keep every Secret
+        // of the cluster in memory, and need the right to see them all.
+        let Some(secret) = cx.live().get::<Secret>(&key).await? else {
+            return Ok(Keys::Missing(problem("it does not exist")));
+        };
+        Ok(match from_secret(&secret) {
+            Ok(credentials) => {
+                if bucket.spec.deletion_policy == DeletionPolicy::Delete {
+                    self.lock().insert(bucket.key(), credentials.clone());
+                }
+                Keys::Usable(Some(credentials))
+            }
+            Err(cause) => Keys::Unusable(problem(&cause)),
+        })
+    }
+
+    /// What it said last.
+    pub(crate) fn last(&self, bucket: &ObjectKey) -> Option<Credentials> {
+        self.lock().get(bucket).cloned()
+    }
+
+    pub(crate) fn forget(&self, bucket: &ObjectKey) {
+        self.lock().remove(bucket);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Credentials>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn from_secret(secret: &Secret) -> Result<Credentials, String> {

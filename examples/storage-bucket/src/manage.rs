@@ -4,10 +4,15 @@
 //! be done is written down first. Whoever comes later, after a crash too, then
 //! knows that a bucket which is there was created for the resource.
 
-use sendo::{Context, EventType::*, Result};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use sendo::conditions::{self, State};
+use sendo::{Context, EventType::*, Result, Timestamp};
 
 use crate::api::{Creation, DeletionPolicy, ManagementPolicy, StorageBucket};
 use crate::store::{Access, Created, Health, Problem, Reason};
+
+/// The condition that says whether the store has what is asked for.
+const SYNCED: &str = "Synced";
 
 /// Whether the store has what a resource asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,32 +30,19 @@ pub enum Synced {
 }
 
 impl Synced {
-    /// The status of the condition.
-    pub fn status(&self) -> &'static str {
+    /// The condition of `bucket` that says so.
+    pub(crate) fn condition(&self, bucket: &StorageBucket, now: Timestamp) -> Condition {
+        let of = |state, reason: &str, message: &str| {
+            conditions::condition(bucket, now, SYNCED, state, reason, message)
+        };
+        let trouble =
+            |state, problem: &Problem| of(state, &problem.reason.to_string(), &problem.message);
         match self {
-            Synced::Observed | Synced::InPlace => "True",
-            Synced::Paused | Synced::Failed(_) => "False",
-            Synced::Unknown(_) => "Unknown",
-        }
-    }
-
-    /// Its reason.
-    pub fn reason(&self) -> String {
-        match self {
-            Synced::Observed => "Observed".to_owned(),
-            Synced::InPlace => "InPlace".to_owned(),
-            Synced::Paused => "Paused".to_owned(),
-            Synced::Unknown(problem) | Synced::Failed(problem) => problem.reason.to_string(),
-        }
-    }
-
-    /// Its message.
-    pub fn message(&self) -> &str {
-        match self {
-            Synced::Observed => "the bucket is only looked at",
-            Synced::InPlace => "the bucket is there",
-            Synced::Paused => "spec.paused is set",
-            Synced::Unknown(problem) | Synced::Failed(problem) => &problem.message,
+            Synced::Observed => of(State::True, "Observed", "the bucket is only looked at"),
+            Synced::InPlace => of(State::True, "InPlace", "the bucket is there"),
+            Synced::Paused => of(State::False, "Paused", "spec.paused is set"),
+            Synced::Unknown(problem) => trouble(State::Unknown, problem),
+            Synced::Failed(problem) => trouble(State::False, problem),
         }
     }
 }
@@ -104,7 +96,7 @@ async fn create(
     before: Option<Creation>,
     cx: &Context,
 ) -> Result<(Synced, Option<Creation>)> {
-    let intend = cx.client().status(bucket, |status| {
+    let intend = cx.status(bucket, |status| {
         status.creation = Some(Creation::Pending);
     });
     intend.await?;
@@ -122,10 +114,7 @@ async fn create(
         Err(problem) if matches!(problem.reason, Reason::TimedOut | Reason::Unreachable) => {
             (Synced::Unknown(problem), Some(Creation::Pending))
         }
-        Err(problem) => {
-            cx.event(Warning, "CreateFailed", problem.message.clone());
-            (Synced::Failed(problem), None)
-        }
+        Err(problem) => (Synced::Failed(problem), None),
     })
 }
 

@@ -1,8 +1,6 @@
 //! What is counted of each bucket.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use sendo::metrics::{Counter, Family, Gauge};
 use sendo::{Manager, ObjectKey};
@@ -17,7 +15,6 @@ pub(crate) struct Metrics {
     healthy: Family<Labels, Gauge>,
     latency: Family<Labels, Gauge<f64, AtomicU64>>,
     checks: Family<Labels, Counter>,
-    known: Arc<Mutex<BTreeSet<ObjectKey>>>,
 }
 
 const RESULTS: [&str; 2] = ["healthy", "unhealthy"];
@@ -58,27 +55,15 @@ impl Metrics {
         self.checks
             .get_or_create(&with_result(bucket, result))
             .inc();
-        let known = self.known.lock();
-        known
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(bucket.clone());
     }
 
-    /// Forgets the buckets that are no more.
-    pub(crate) fn keep(&self, is_there: impl Fn(&ObjectKey) -> bool) {
-        let known = self.known.lock();
-        let mut known = known.unwrap_or_else(PoisonError::into_inner);
-        known.retain(|bucket| {
-            if is_there(bucket) {
-                return true;
-            }
-            self.healthy.remove(&labels(bucket));
-            self.latency.remove(&labels(bucket));
-            for result in RESULTS {
-                self.checks.remove(&with_result(bucket, result));
-            }
-            false
-        });
+    /// Forgets a bucket that is no more.
+    pub(crate) fn forget(&self, bucket: &ObjectKey) {
+        self.healthy.remove(&labels(bucket));
+        self.latency.remove(&labels(bucket));
+        for result in RESULTS {
+            self.checks.remove(&with_result(bucket, result));
+        }
     }
 }
 

@@ -61,6 +61,13 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// Whether other credentials might help.
+    pub fn is_about_credentials(&self) -> bool {
+        matches!(self.reason, Reason::AccessDenied | Reason::BadCredentials)
+    }
+}
+
 /// What kind of [`Problem`] it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {

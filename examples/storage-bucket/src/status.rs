@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sendo::conditions::{self, News};
 use sendo::{ObjectExt, Timestamp};
 
 use crate::api::{CHECK_ANNOTATION, StorageBucket, StorageBucketStatus};
@@ -11,8 +12,6 @@ use crate::store::Health;
 
 /// The condition that says whether the bucket is healthy.
 const READY: &str = "Ready";
-/// The condition that says whether the store has what is asked for.
-const SYNCED: &str = "Synced";
 
 /// How many times the interval grows twofold with failures in a row.
 const BACKOFF_STEPS: i64 = 2;
@@ -20,9 +19,9 @@ const BACKOFF_STEPS: i64 = 2;
 impl StorageBucket {
     /// Whether the bucket is to be checked: never checked, changed since the
     /// last check, asked for by annotation, or that was long enough ago. One
-    /// that is paused is not.
+    /// that is paused or on its way out is not.
     pub fn is_due(&self, now: Timestamp) -> bool {
-        if self.spec.paused {
+        if self.spec.paused || self.is_being_deleted() {
             return false;
         }
         let Some(status) = &self.status else {
@@ -46,83 +45,46 @@ impl StorageBucket {
     }
 }
 
+/// What a check has turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// What is new of the condition `Ready`.
+    pub ready: News,
+    /// What is new of the condition `Synced`.
+    pub synced: News,
+}
+
 impl StorageBucketStatus {
-    /// Records what a check of `bucket` that began at `began` has found.
-    ///
-    /// Says whether the bucket has turned healthy or unhealthy with it, as it
-    /// does with the first check.
+    /// Records what a check of `bucket` that began at `began` has found, and says
+    /// what is new.
     pub fn record(
         &mut self,
         bucket: &StorageBucket,
         health: &Health,
         synced: &Synced,
         began: Timestamp,
-    ) -> bool {
-        let began = whole_seconds(began);
+    ) -> Turns {
         let healthy = health.problem().is_none();
-        let turned = self.healthy != Some(healthy);
-        if turned {
-            self.last_transition_time = Some(began.clone());
+        let (reason, message) = (health.reason(), health.message());
+        let ready = conditions::condition(bucket, began, READY, healthy, &reason, message);
+        let turns = Turns {
+            ready: conditions::set(&mut self.conditions, ready),
+            synced: conditions::set(&mut self.conditions, synced.condition(bucket, began)),
+        };
+        if turns.ready == News::Status {
+            self.last_transition_time = Some(Time(began));
         }
         self.healthy = Some(healthy);
+        self.last_check_time = Some(Time(began));
         self.observed_generation = bucket.metadata.generation;
         self.handled_request = bucket.annotation(CHECK_ANNOTATION).map(str::to_owned);
-        self.message = Some(health.message().to_owned());
+        self.message = Some(message.to_owned());
         (self.latency_ms, self.consecutive_failures) = match health {
             Health::Healthy { latency, .. } => (i64::try_from(latency.as_millis()).ok(), 0),
             Health::Unhealthy(_) => (None, self.consecutive_failures.saturating_add(1)),
         };
-        self.set_condition(Condition {
-            type_: READY.to_owned(),
-            status: if healthy { "True" } else { "False" }.to_owned(),
-            reason: health.reason(),
-            message: health.message().to_owned(),
-            observed_generation: bucket.metadata.generation,
-            last_transition_time: began.clone(),
-        });
-        self.record_synced(bucket, synced, began.0);
-        self.last_check_time = Some(began);
-        turned
+        turns
     }
-
-    /// Records only whether the store has what is asked for; says whether that
-    /// is another answer than before.
-    pub fn record_synced(
-        &mut self,
-        bucket: &StorageBucket,
-        synced: &Synced,
-        now: Timestamp,
-    ) -> bool {
-        self.set_condition(Condition {
-            type_: SYNCED.to_owned(),
-            status: synced.status().to_owned(),
-            reason: synced.reason(),
-            message: synced.message().to_owned(),
-            observed_generation: bucket.metadata.generation,
-            last_transition_time: whole_seconds(now),
-        })
-    }
-
-    /// Sets a condition; one that keeps its status keeps the time since when.
-    /// Says whether its status or its reason is another now.
-    fn set_condition(&mut self, mut condition: Condition) -> bool {
-        let of_its_type = |other: &&mut Condition| other.type_ == condition.type_;
-        let Some(before) = self.conditions.iter_mut().find(of_its_type) else {
-            self.conditions.push(condition);
-            return true;
-        };
-        if before.status == condition.status {
-            condition.last_transition_time = before.last_transition_time.clone();
-        }
-        let turned = before.status != condition.status || before.reason != condition.reason;
-        *before = condition;
-        turned
-    }
-}
-
-/// Kubernetes keeps times to the second.
-fn whole_seconds(time: Timestamp) -> Time {
-    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
 #[cfg(test)]
@@ -160,14 +122,18 @@ mod tests {
         bucket
     }
 
+    /// Whether the bucket has turned healthy or unhealthy.
     fn record(status: &mut StorageBucketStatus, health: &Health, at: Timestamp) -> bool {
-        status.record(&bucket(), health, &Synced::Observed, at)
+        let turns = status.record(&bucket(), health, &Synced::Observed, at);
+        turns.ready == News::Status
     }
 
     fn check(bucket: &mut StorageBucket, health: &Health, at: Timestamp) {
         let mut status = bucket.status.take().unwrap_or_default();
         status.record(bucket, health, &Synced::Observed, at);
-        bucket.status = Some(status);
+        // As it comes back from the API server, which keeps times to the second.
+        let sent = serde_json::to_value(status).unwrap();
+        bucket.status = serde_json::from_value(sent).unwrap();
     }
 
     #[test]
@@ -203,7 +169,7 @@ mod tests {
         bucket.metadata.generation = Some(3);
         let mut status = StorageBucketStatus::default();
         let began = start() + Duration::from_millis(400);
-        assert!(status.record(&bucket, &unreachable(), &Synced::Observed, began));
+        status.record(&bucket, &unreachable(), &Synced::Observed, began);
         assert_eq!(
             serde_json::to_value(&status).unwrap(),
             json!({

@@ -119,8 +119,19 @@ impl Access<'_> {
         }
     }
 
-    /// Deletes the bucket, which must be empty. One that is not there is fine.
-    pub async fn delete(&self) -> Result<(), Problem> {
+    /// Deletes the bucket, which must be empty but for `object`, which a probe
+    /// that was cut off may have left. One that is not there is fine.
+    pub async fn delete(&self, object: &str) -> Result<(), Problem> {
+        match self.delete_bucket().await {
+            Err(problem) if problem.reason == Reason::NotEmpty => {
+                self.in_time(self.delete_object(object)).await?;
+                self.delete_bucket().await
+            }
+            deleted => deleted,
+        }
+    }
+
+    async fn delete_bucket(&self) -> Result<(), Problem> {
         let bucket = self.bucket()?;
         let signed = bucket
             .delete_bucket(self.managing_credentials()?)
@@ -179,17 +190,19 @@ impl Access<'_> {
         let read = self.send(Method::GET, get.as_str(), Bytes::new()).await?;
         let is_same = *succeeded(&read)? == written;
 
-        let delete = bucket.delete_object(self.credentials, object);
-        let delete = delete.sign_with_time(self.lifetime(), &now);
-        succeeded(
-            &self
-                .send(Method::DELETE, delete.as_str(), Bytes::new())
-                .await?,
-        )?;
+        self.delete_object(object).await?;
         match is_same {
             true => Ok(()),
             false => Err(Reason::BadAnswer.because("what was read is not what was written")),
         }
+    }
+
+    async fn delete_object(&self, object: &str) -> Result<(), Problem> {
+        let bucket = self.bucket()?;
+        let delete = bucket.delete_object(self.credentials, object);
+        let delete = delete.sign_with_time(self.lifetime(), &self.clock.wall());
+        let answer = self.send(Method::DELETE, delete.as_str(), Bytes::new());
+        succeeded(&answer.await?).map(drop)
     }
 
     fn bucket(&self) -> Result<Bucket, Problem> {

@@ -23,17 +23,20 @@ pub(crate) async fn grant(
     subjects: &[Subject],
     cx: &Context,
 ) -> Result<()> {
-    let mut metadata = ObjectMeta {
+    let metadata = ObjectMeta {
         name: Some(NAME.to_owned()),
         namespace: Some(namespace.to_owned()),
         ..ObjectMeta::default()
     };
-    let mut role = Role {
+    let role = Role {
         metadata: metadata.clone(),
-        rules: Some(rules()),
+        rules: None,
     };
-    set_controller(tenant, &mut role)?;
-    metadata.owner_references = role.metadata.owner_references.clone();
+    let granted = cx.create_or_update(role, |role| -> Result<(), client::Error> {
+        role.rules = Some(rules());
+        Ok(set_controller(tenant, role)?)
+    });
+    quiet_if_going(granted.await)?;
     let binding = RoleBinding {
         metadata,
         role_ref: RoleRef {
@@ -41,17 +44,11 @@ pub(crate) async fn grant(
             kind: "Role".to_owned(),
             name: NAME.to_owned(),
         },
-        subjects: Some(subjects.to_vec()),
+        subjects: None,
     };
-    let owners = role.metadata.owner_references.clone();
-    let granted = cx.client().create_or_update(role, |role| {
-        role.metadata.owner_references = owners.clone();
-        role.rules = Some(rules());
-    });
-    quiet_if_going(granted.await)?;
-    let bound = cx.client().create_or_update(binding, |binding| {
-        binding.metadata.owner_references = owners.clone();
+    let bound = cx.create_or_update(binding, |binding| -> Result<(), client::Error> {
         binding.subjects = Some(subjects.to_vec()).filter(|some| !some.is_empty());
+        Ok(set_controller(tenant, binding)?)
     });
     quiet_if_going(bound.await)
 }

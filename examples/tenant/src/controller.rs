@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
-use sendo::client::set_controller;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use sendo::client::{CleanUp, Finalizer};
+use sendo::conditions::{self, News};
 use sendo::metrics::Counter;
 use sendo::{Action, Context, EventType::*, Index, ObjectExt, Reconcile, Result, Uid};
 
 use crate::access;
-use crate::api::{Tenant, TenantStatus};
+use crate::api::Tenant;
 use crate::directory::Directory;
 
 /// Keeps a tenant until its namespaces are gone.
 const FINALIZER: &str = "multitenancy.example.dev/namespaces";
 
 const READY: &str = "Ready";
+
+/// The reason of a tenant on its way out, which was asked for and is no trouble.
+const DELETING: &str = "Deleting";
 
 /// Namespaces by the tenant that controls them.
 pub(crate) static OWNED: Index<Namespace, Uid> =
@@ -42,64 +46,58 @@ pub(crate) struct Tenants {
     pub(crate) counters: Counters,
 }
 
-/// How a tenant is found: the reason of its condition, and a sentence.
-struct Verdict {
-    ready: bool,
-    reason: &'static str,
-    message: String,
-}
-
 impl Reconcile<Tenant> for Tenants {
     async fn reconcile(&self, tenant: Arc<Tenant>, cx: Context) -> Result<Action> {
-        if tenant.is_being_deleted() {
-            return self.clean_up(&tenant, &cx).await;
-        }
-        // Before the first namespace, so that none is ever left behind.
-        if !bears_finalizer(&tenant) {
-            let add = |t: &mut Tenant| t.finalizers_mut().push(FINALIZER.to_owned());
-            cx.client().modify(&tenant, add).await?;
+        // In place before the first namespace, so that none is ever left behind.
+        let finalizer = cx.finalizer(&tenant, FINALIZER, || self.clean_up(&tenant, &cx));
+        if let Finalizer::Going(action) = finalizer.await? {
+            return Ok(action);
         }
         let wanted = tenant.namespace_names();
-        self.remove(&tenant, &cx, |name| !wanted.iter().any(|w| w == name))
-            .await?;
+        let unwanted = |name: &str| !wanted.iter().any(|wanted| wanted == name);
+        self.remove(&tenant, unwanted, &cx).await?;
         let mut taken = Vec::new();
         for name in &wanted {
             match cx.get::<Namespace>(name.as_str()) {
                 None => self.add(&tenant, name, &cx).await?,
-                Some(theirs) if theirs.controller_of::<Tenant>() != Some(tenant.uid()) => {
-                    taken.push(name.as_str());
-                }
+                Some(theirs) if !theirs.is_controlled_by(&*tenant) => taken.push(name.as_str()),
                 Some(_) => {}
             }
         }
-        let verdict = match (self.grant(&tenant, &cx).await?, &taken[..]) {
-            (_, [_, ..]) => not_ready(
-                "NamespaceTaken",
-                format!("not this tenant's, and left alone: {}", taken.join(", ")),
+        let trouble = self.grant(&tenant, &cx).await?;
+        let not_ready = |reason, message| cx.condition(&tenant, READY, false, reason, message);
+        let ready = match (taken.join(", "), trouble) {
+            (taken, _) if !taken.is_empty() => {
+                let message = format!("not this tenant's, and left alone: {taken}");
+                not_ready("NamespaceTaken", message)
+            }
+            (_, Some(UnknownTeam(team))) => not_ready(
+                "TeamUnknown",
+                format!("the directory knows no team {team:?}"),
             ),
-            (Some(problem), []) => problem,
-            (None, []) => Verdict {
-                ready: true,
-                reason: "Reconciled",
-                message: format!("all {} namespaces are there", wanted.len()),
-            },
+            (_, None) => {
+                let message = format!("all {} namespaces are there", wanted.len());
+                cx.condition(&tenant, READY, true, "Reconciled", message)
+            }
         };
-        self.report(&tenant, verdict, &cx).await?;
+        report(&tenant, ready, &cx).await?;
         Ok(Action::done())
     }
 }
 
+/// A team that the directory does not know.
+struct UnknownTeam(String);
+
 impl Tenants {
     async fn add(&self, tenant: &Tenant, name: &str, cx: &Context) -> Result<()> {
-        let mut namespace = Namespace {
+        let namespace = Namespace {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
                 ..ObjectMeta::default()
             },
             ..Namespace::default()
         };
-        set_controller(tenant, &mut namespace)?;
-        cx.client().create(&namespace).await?;
+        cx.create_owned(tenant, namespace).await?;
         self.counters.added.inc();
         cx.event(Normal, "NamespaceAdded", format!("Added namespace {name}"));
         Ok(())
@@ -109,8 +107,8 @@ impl Tenants {
     async fn remove(
         &self,
         tenant: &Tenant,
-        cx: &Context,
         unwanted: impl Fn(&str) -> bool,
+        cx: &Context,
     ) -> Result<bool> {
         let mut found = false;
         for namespace in cx.list::<Namespace>().by(&OWNED, tenant.uid()) {
@@ -119,7 +117,7 @@ impl Tenants {
             }
             found = true;
             if !namespace.is_being_deleted() {
-                cx.client().delete(&namespace).await?;
+                cx.delete(&namespace).await?;
                 self.counters.removed.inc();
                 let message = format!("Removed namespace {}", namespace.name());
                 cx.event(Normal, "NamespaceRemoved", message);
@@ -128,18 +126,15 @@ impl Tenants {
         Ok(found)
     }
 
-    /// Gives the admins their rights in all namespaces of the tenant; says what
-    /// keeps it from that, if anything does.
-    async fn grant(&self, tenant: &Tenant, cx: &Context) -> Result<Option<Verdict>> {
+    /// Gives the admins and the members of the team their rights in all namespaces
+    /// of the tenant.
+    async fn grant(&self, tenant: &Tenant, cx: &Context) -> Result<Option<UnknownTeam>> {
         let members = match &tenant.spec.team {
             None => Default::default(),
             Some(team) => match self.directory.members(team) {
                 Some(members) => members,
                 // Whoever had rights keeps them until it is known who has.
-                None => {
-                    let message = format!("the directory knows no team {team:?}");
-                    return Ok(Some(not_ready("TeamUnknown", message)));
-                }
+                None => return Ok(Some(UnknownTeam(team.clone()))),
             },
         };
         let subjects = access::subjects(&tenant.spec.admins, &members);
@@ -152,82 +147,30 @@ impl Tenants {
     }
 
     /// A namespace takes its time to go; each one that has gone calls again.
-    async fn clean_up(&self, tenant: &Tenant, cx: &Context) -> Result<Action> {
-        if !bears_finalizer(tenant) {
-            return Ok(Action::done());
+    async fn clean_up(&self, tenant: &Tenant, cx: &Context) -> Result<CleanUp> {
+        if !self.remove(tenant, |_| true, cx).await? {
+            return Ok(CleanUp::Done);
         }
-        if self.remove(tenant, cx, |_| true).await? {
-            let message = "its namespaces are going".to_owned();
-            self.report(tenant, not_ready("Deleting", message), cx)
-                .await?;
-            return Ok(Action::done());
-        }
-        let take_away = |t: &mut Tenant| t.finalizers_mut().retain(|name| name != FINALIZER);
-        match cx.client().modify(tenant, take_away).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(Action::done()),
-        }
+        let going = cx.condition(tenant, READY, false, DELETING, "its namespaces are going");
+        report(tenant, going, cx).await?;
+        Ok(CleanUp::Waiting)
     }
+}
 
-    /// Writes the status, and a warning when the tenant is newly in trouble.
-    async fn report(&self, tenant: &Tenant, verdict: Verdict, cx: &Context) -> Result<()> {
-        let owned = cx.list::<Namespace>().by(&OWNED, tenant.uid()).count();
-        let condition = Condition {
-            type_: READY.to_owned(),
-            status: if verdict.ready { "True" } else { "False" }.to_owned(),
-            reason: verdict.reason.to_owned(),
-            message: verdict.message.clone(),
-            observed_generation: tenant.metadata.generation,
-            last_transition_time: Time(cx.now()),
+/// Writes the status, and tells when it is news whether the tenant is ready, or why not.
+async fn report(tenant: &Tenant, ready: Condition, cx: &Context) -> Result<()> {
+    let owned = cx.list::<Namespace>().by(&OWNED, tenant.uid()).count();
+    let written = cx.status(tenant, |status| {
+        status.namespaces = owned as i32;
+        conditions::set(&mut status.conditions, ready.clone())
+    });
+    if written.await? >= Some(News::Reason) && ready.reason != DELETING {
+        let kind = if ready.status == "True" {
+            Normal
+        } else {
+            Warning
         };
-        let mut turned = false;
-        cx.client()
-            .status(tenant, |status| {
-                status.namespaces = owned as i32;
-                turned = status.set(condition);
-            })
-            .await?;
-        match (turned, verdict.ready, verdict.reason) {
-            (false, ..) | (_, _, "Deleting") => {}
-            (true, true, reason) => cx.event(Normal, reason, verdict.message),
-            (true, false, reason) => cx.event(Warning, reason, verdict.message),
-        }
-        Ok(())
+        cx.event(kind, &ready.reason, ready.message);
     }
-}
-
-fn not_ready(reason: &'static str, message: String) -> Verdict {
-    Verdict {
-        ready: false,
-        reason,
-        message,
-    }
-}
-
-fn bears_finalizer(tenant: &Tenant) -> bool {
-    let mut finalizers = tenant.metadata.finalizers.iter().flatten();
-    finalizers.any(|name| name == FINALIZER)
-}
-
-impl Tenant {
-    fn finalizers_mut(&mut self) -> &mut Vec<String> {
-        self.metadata.finalizers.get_or_insert_default()
-    }
-}
-
-impl TenantStatus {
-    /// Sets a condition; says whether its status or its reason is another now.
-    fn set(&mut self, mut new: Condition) -> bool {
-        let known = self.conditions.iter().position(|c| c.type_ == new.type_);
-        let Some(known) = known.map(|at| self.conditions.remove(at)) else {
-            self.conditions.push(new);
-            return true;
-        };
-        let turned = known.status != new.status || known.reason != new.reason;
-        if known.status == new.status {
-            new.last_transition_time = known.last_transition_time;
-        }
-        self.conditions.push(new);
-        turned
-    }
+    Ok(())
 }

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
-use sendo::ObjectExt;
 use sendo::metrics::Format;
-use sendo_test::{Faults, TestCluster, View};
+use sendo::{ObjectExt, Patch, Running};
+use sendo_test::{Faults, Rights, TestCluster, View};
 use serde_json::{Value, json};
 use tenant::api::Tenant;
 use tenant::directory::{Directory, Teams};
@@ -19,6 +19,8 @@ use tenant::{Options, manager};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
+
+const RIGHTS: &str = include_str!("../samples/rbac.yaml");
 
 fn tenant(spec: Value) -> Tenant {
     serde_json::from_value(json!({"metadata": {"name": "blue"}, "spec": spec})).unwrap()
@@ -240,54 +242,140 @@ async fn a_deleted_definition_leaves_nothing_behind(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn a_wrong_spec_is_refused(cluster: TestCluster) {
+async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
-    for (spec, field) in [
+    let with = |changes: Value| {
+        let mut spec = serde_json::to_value(blue().spec).unwrap();
+        for (field, value) in changes.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        tenant(spec)
+    };
+    for (changes, why) in [
         (
-            json!({"namespacePrefix": "Blue-", "namespaces": []}),
-            "spec.namespacePrefix",
+            json!({"namespacePrefix": "Blue-"}),
+            "spec.namespacePrefix in body should match '^[a-z0-9]([-a-z0-9]*)$'",
         ),
         (
-            json!({"namespacePrefix": "blue-", "namespaces": ["a b"]}),
-            "spec.namespaces[0]",
+            json!({"namespaces": ["a b"]}),
+            "spec.namespaces[0] in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'",
         ),
         (
-            json!({"namespacePrefix": "blue-", "namespaces": ["a", "a"]}),
-            "spec.namespaces[1]",
+            json!({"namespaces": ["a", "a"]}),
+            "spec.namespaces[1]: Duplicate value: \"a\"",
+        ),
+        (
+            json!({"admins": [{"kind": "User", "name": ""}]}),
+            "spec.admins[0].name in body should be at least 1 chars long",
+        ),
+        (
+            json!({"team": ""}),
+            "spec.team in body should be at least 1 chars long",
         ),
     ] {
-        let refused = cluster.client().create(&tenant(spec)).await;
+        let refused = cluster.client().create(&with(changes)).await;
         let refusal = refused.unwrap_err().to_string();
-        assert!(refusal.contains(field), "{refusal}");
+        assert!(refusal.contains(why), "{refusal}");
     }
+    let made = cluster.create(&blue()).await;
+    let rename = Patch::Merge(json!({"spec": {"namespacePrefix": "red-"}}));
+    let refusal = cluster.client().patch(&made, rename).await.unwrap_err();
+    let why = "spec.namespacePrefix: Invalid value: \"red-\": the prefix cannot be changed: that would delete all namespaces of the tenant";
+    assert!(refusal.to_string().contains(why), "{refusal}");
+    let robot = Patch::Merge(json!({"spec": {"admins": [{"kind": "Robot", "name": "r"}]}}));
+    let refusal = cluster.client().patch(&made, robot).await.unwrap_err();
+    let why =
+        "spec.admins[0].kind: Unsupported value: \"Robot\": supported values: \"User\", \"Group\"";
+    assert!(refusal.to_string().contains(why), "{refusal}");
+}
+
+/// Runs the program as its ServiceAccount.
+fn start(rights: &Rights, replica: &str) -> Running {
+    manager(without_teams())
+        .start(rights.replica(replica))
+        .unwrap()
+}
+
+/// Every right is used in the life of a tenant that drifts, shrinks and goes.
+async fn life_of_a_tenant(cluster: &TestCluster) {
+    let made = cluster.create(&blue()).await;
+    until_ready_is(cluster, "True", "Reconciled").await;
+    let role = cluster.get::<Role>("blue-dev/tenant-admin").unwrap();
+    cluster.patch(&role, json!({"rules": []})).await;
+    let binding = cluster.get::<RoleBinding>("blue-dev/tenant-admin").unwrap();
+    cluster.patch(&binding, json!({"subjects": []})).await;
+    cluster.pass(SECOND).await;
+    for namespaces in [json!(["prod"]), json!(["dev", "prod"])] {
+        let change = json!({"spec": {"namespaces": namespaces}});
+        cluster.patch(&made, change).await;
+        cluster.pass(MINUTE).await;
+    }
+    cluster.delete(&made).await;
+    cluster
+        .until("the tenant is gone", |now| now.list::<Tenant>().is_empty())
+        .await;
+}
+
+#[sendo_test::test]
+async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let rights = cluster.rights(RIGHTS).await;
+    let running = start(&rights, "first");
+    life_of_a_tenant(&cluster).await;
+    running.stop().await.unwrap();
+
+    assert_eq!(rights.refused(), [""; 0]);
+    // No request asks for these: they are looked up while roles and bindings are
+    // written, and where the API server checks who blocks a deletion.
+    let looked_up = [
+        "update tenants/finalizers.multitenancy.example.dev",
+        "escalate roles.rbac.authorization.k8s.io",
+        "bind roles.rbac.authorization.k8s.io",
+    ];
+    assert_eq!(rights.unused(), looked_up);
+}
+
+#[sendo_test::test]
+async fn without_escalate_or_bind_it_cannot_give_what_it_has_not(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let rights = cluster
+        .rights(&RIGHTS.replace(", escalate, bind]", "]"))
+        .await;
+    let running = start(&rights, "first");
+    cluster.create(&blue()).await;
+    cluster.pass(MINUTE).await;
+    let refused = rights.refused();
+    assert!(
+        refused.contains(&"create roles.rbac.authorization.k8s.io in blue-dev".to_owned()),
+        "{refused:?}"
+    );
+    running.stop().await.unwrap();
 }
 
 #[sendo_test::test]
 async fn a_second_run_writes_nothing(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
-    let start = |name: &str| manager(without_teams()).start(cluster.replica(name, "tenants"));
-    let first = start("first").unwrap();
+    let rights = cluster.rights(RIGHTS).await;
+    let first = start(&rights, "first");
     cluster.create(&blue()).await;
     until_ready_is(&cluster, "True", "Reconciled").await;
     cluster.pass(MINUTE).await;
     first.stop().await.unwrap();
 
-    let before = cluster.changes().len();
-    let second = start("second").unwrap();
+    let second = start(&rights, "second");
     second.ready().await;
     cluster.stays_quiet_for(HOUR).await;
-    let changes = cluster.changes();
-    let lines = changes[before..].lines();
-    let renewals = lines.filter(|line| line.contains("/leases/default/tenants"));
-    assert!(renewals.count() > 1000, "it led, and renewed its lease");
+    // Counted by requests: not even one that would have changed nothing.
+    let renewals = rights.renewals_of("second");
+    assert!(renewals > 1000, "it led, and renewed its lease: {renewals}");
     second.stop().await.unwrap();
 }
 
 #[sendo_test::test]
 async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
-    let start = |name: &str| manager(without_teams()).start(cluster.replica(name, "tenants"));
-    let (first, second) = (start("first").unwrap(), start("second").unwrap());
+    let rights = cluster.rights(RIGHTS).await;
+    let (first, second) = (start(&rights, "first"), start(&rights, "second"));
     first.ready().await;
     second.ready().await;
     let made = cluster.create(&blue()).await;
@@ -295,7 +383,6 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
 
     // The list keeps changing while one goes and the other takes over.
     let all: Vec<String> = (0..10).map(|number| format!("n{number}")).collect();
-    let metrics = first.metrics().clone();
     let changes = async {
         for count in 1..=all.len() {
             let change = json!({"spec": {"namespaces": all[..count]}});
@@ -311,17 +398,51 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     cluster.pass(MINUTE).await;
 
     // Each was added once, by whoever led: two of `blue` and ten more; two removed.
-    let count = |page: &str, name: &str| -> u32 {
-        let line = page
-            .lines()
-            .find(|line| line.starts_with(&format!("{name} ")));
-        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
-            .unwrap()
+    let both = [rights.writes_of("first"), rights.writes_of("second")];
+    let count = |write: &str| {
+        let counts = both.iter().filter_map(|writes| writes.get(write));
+        counts.sum::<u64>()
     };
-    let pages = [metrics, second.metrics().clone()].map(|m| m.encode(Format::Prometheus));
-    let total = |name: &str| pages.iter().map(|page| count(page, name)).sum::<u32>();
-    assert_eq!(total("tenant_namespaces_added_total"), 12);
-    assert_eq!(total("tenant_namespaces_removed_total"), 2);
+    assert_eq!(count("create namespaces"), 12);
+    assert_eq!(count("delete namespaces"), 2);
+    assert!(
+        both[1].contains_key("create namespaces"),
+        "the second took over"
+    );
+    second.stop().await.unwrap();
+}
+
+#[sendo_test::test]
+async fn every_replica_serves_the_page_and_one_asks_the_directory(cluster: TestCluster) {
+    cluster.install::<Tenant>().await;
+    let rights = cluster.rights(RIGHTS).await;
+    let asked = Arc::new(Mutex::new(BTreeMap::<&str, u64>::new()));
+    let start = |name: &'static str| {
+        let asked = asked.clone();
+        let directory = Directory::new(move || {
+            *asked.lock().unwrap().entry(name).or_default() += 1;
+            Ok(Teams::new())
+        });
+        let options = Options {
+            page_address: Some("127.0.0.1:0".to_owned()),
+            ..Options::new(directory)
+        };
+        manager(options).start(rights.replica(name)).unwrap()
+    };
+    let (first, second) = (start("first"), start("second"));
+    first.ready().await;
+    second.ready().await;
+    cluster.pass(MINUTE).await;
+    let by_replica = asked.lock().unwrap().clone();
+    assert_eq!(by_replica.len(), 1, "only the leader asks: {by_replica:?}");
+    let pages = cluster.world().tasks().running();
+    let pages = pages.iter().filter(|task| task.contains("page")).count();
+    assert!(
+        pages >= 2,
+        "each has a page: {:?}",
+        cluster.world().tasks().running()
+    );
+    first.stop().await.unwrap();
     second.stop().await.unwrap();
 }
 
@@ -357,4 +478,12 @@ async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
         })
         .await;
     running.stop().await.unwrap();
+}
+
+#[test]
+fn the_sample_says_nothing_that_is_lost() {
+    let sample: Value = serde_saphyr::from_str(include_str!("../samples/tenant.yaml")).unwrap();
+    let decoded: Tenant = serde_json::from_value(sample.clone()).unwrap();
+    let again = serde_json::to_value(decoded).unwrap();
+    assert_eq!(again["spec"], sample["spec"]);
 }

@@ -30,9 +30,13 @@ pub(super) struct Program {
 ///
 /// When a build fails.
 pub(super) fn build(release: bool) -> anyhow::Result<Option<Program>> {
+    let is_there = Command::new("go").arg("version").output();
+    if is_there.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Ok(None);
+    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("client-go");
     let candidate = cluster::build("bar", "bar", release)?;
-    // Beside what cargo builds, where no clean-up of this folder misses it.
+    // Beside what cargo builds, so that `cargo clean` takes it too.
     let go = candidate.with_file_name("e2e-client-go");
     let build = Command::new("go")
         .args(["build", "-o"])
@@ -40,12 +44,11 @@ pub(super) fn build(release: bool) -> anyhow::Result<Option<Program>> {
         .arg(".")
         .current_dir(source)
         .status();
-    match build {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).context("run go build"),
-        Ok(status) if !status.success() => bail!("go build failed, {status}"),
-        Ok(_) => Ok(Some(Program { go, candidate })),
+    let status = build.context("run go build")?;
+    if !status.success() {
+        bail!("go build failed, {status}");
     }
+    Ok(Some(Program { go, candidate }))
 }
 
 /// Runs the program, which prints a line of JSON for each step that is over.

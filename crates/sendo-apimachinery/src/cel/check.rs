@@ -1,13 +1,14 @@
 //! Types of all parts of an expression, and the functions that calls mean.
 
+mod literals;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::functions::{self, Chosen, Function};
 use super::issues::{Issue, Issues};
-use super::library::convert;
 use super::syntax::{Expr, Fold, Kind, Literal, Parsed};
 use super::types::{Bindings, Type, most_general};
-use super::{Type as T, Variables};
+use super::{Declared, Type as T, Variables};
 use crate::structural::Pattern;
 
 /// What was found out about the nodes of a tree, by their ids.
@@ -58,7 +59,7 @@ pub(super) fn check(parsed: &Parsed, variables: &Variables<'_>) -> Result<Checke
         checker.check_literals(&parsed.root, false);
     }
     if !checker.issues.is_empty() {
-        return Err(Issues::new(&parsed.source, checker.issues));
+        return Err(Issues::new(&parsed.source, checker.told()));
     }
     let bindings = &checker.bindings;
     let types = checker
@@ -90,6 +91,19 @@ impl<'p> Checker<'p, '_> {
     fn report(&mut self, at: &Expr, message: String) {
         let place = self.parsed.places.of(at.id);
         self.issues.push(Issue { place, message });
+    }
+
+    /// The issues. Types of objects are named from the value that the expression is about.
+    fn told(self) -> Vec<Issue> {
+        let mut issues = self.issues;
+        if let Some(root) = self.variables.sizes.and_then(Declared::type_name)
+            && root != Declared::ROOT
+        {
+            for issue in &mut issues {
+                issue.message = issue.message.replace(root, Declared::ROOT);
+            }
+        }
+        issues
     }
 
     fn mismatch(&mut self, at: &Expr, expected: &Type, found: &Type) {
@@ -425,74 +439,6 @@ impl<'p> Checker<'p, '_> {
         let result = self.check(&fold.result);
         self.scopes.truncate(outside);
         self.bindings.resolve(&result)
-    }
-
-    /// Literals that a function will never take, and lists and maps of several types.
-    ///
-    /// Values to be formatted may be of any types.
-    fn check_literals(&mut self, expr: &'p Expr, formatted: bool) {
-        if let Kind::Call { function, args, .. } = &expr.kind
-            && let Some(literal) = args.first()
-            && let Kind::Literal(Literal::Text(text)) = &literal.kind
-        {
-            let sound = match function.as_str() {
-                "matches" | "find" | "findAll" => match Pattern::new(text) {
-                    Ok(pattern) => {
-                        self.patterns.insert(text.clone(), pattern);
-                        true
-                    }
-                    // Only this one is refused before it runs.
-                    Err(_) => function != "matches",
-                },
-                "duration" => convert::parse_duration(text).is_some(),
-                "timestamp" => convert::parse_timestamp(text).is_some(),
-                _ => true,
-            };
-            if !sound {
-                self.report(literal, format!("invalid {function} argument"));
-            }
-        }
-        if !formatted {
-            self.check_mixture(expr);
-        }
-        let formatted =
-            formatted || matches!(&expr.kind, Kind::Call { function, .. } if function == "format");
-        expr.each_child(&mut |child| self.check_literals(child, formatted));
-    }
-
-    /// Lists and maps whose parts are of several types.
-    fn check_mixture(&mut self, expr: &'p Expr) {
-        let columns: [Vec<(&Expr, bool)>; 2] = match &expr.kind {
-            Kind::List(items) => {
-                let items = items.iter().map(|item| (&item.value, item.optional));
-                [items.collect(), Vec::new()]
-            }
-            Kind::Map(entries) => [
-                entries.iter().map(|entry| (&entry.key, false)).collect(),
-                entries
-                    .iter()
-                    .map(|entry| (&entry.value, entry.optional))
-                    .collect(),
-            ],
-            _ => return,
-        };
-        for column in columns {
-            let mut first: Option<Type> = None;
-            for (part, optional) in column {
-                let mut kind = self.bindings.resolve_fully(&self.type_of(part));
-                if let (true, T::Optional(inner)) = (optional, &kind) {
-                    kind = (**inner).clone();
-                }
-                match &first {
-                    Some(first) if *first != kind => {
-                        self.mismatch(part, &first.clone(), &kind);
-                        break;
-                    }
-                    Some(_) => {}
-                    None => first = Some(kind),
-                }
-            }
-        }
     }
 }
 

@@ -13,7 +13,8 @@ pub(super) use actual::{actual, actual_size};
 use size::{Cost, Size};
 
 use super::Variables;
-use super::check::{Checked, Resolved};
+use super::check::{Checked, Resolved, qualified_name};
+use super::functions::type_named;
 use super::syntax::{Expr, Fold, Kind, Literal, Parsed};
 use super::types::Type;
 
@@ -147,6 +148,13 @@ impl<'p> Estimator<'p, '_> {
                 field,
                 test,
             } => {
+                if let Type::Kind(Some(_)) = self.checked.type_of(expr)
+                    && let Some(name) = qualified_name(expr)
+                    && type_named(&name).is_some()
+                {
+                    self.paths.insert(expr.id, vec![name]);
+                    return Cost::fixed(1);
+                }
                 let sum = self.cost(operand);
                 if *test {
                     return sum;

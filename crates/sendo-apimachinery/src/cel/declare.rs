@@ -50,7 +50,20 @@ impl Declared {
     /// The root of a resource has kind, version and the names in its metadata,
     /// whatever its schema says.
     pub fn of(schema: &Structural, is_resource: bool) -> Option<Declared> {
-        declare(schema, is_resource, "selfType")
+        declare(schema, is_resource, Declared::ROOT)
+    }
+
+    /// The name of the type that a resource has.
+    pub(super) const ROOT: &str = "selfType";
+
+    /// The name that the types of objects in it begin with.
+    pub(super) fn type_name(&self) -> Option<&str> {
+        match (&self.kind, &self.element) {
+            (Type::Object(object), _) => Some(&object.name),
+            (Type::List(_), Some(item)) => item.type_name()?.strip_suffix(".@idx"),
+            (Type::Map(_), Some(value)) => value.type_name()?.strip_suffix(".@elem"),
+            _ => None,
+        }
     }
 
     fn scalar(kind: Type, min_size: i64, max_elements: i64) -> Declared {
@@ -144,7 +157,7 @@ fn declare_object(schema: &Structural, is_resource: bool, name: &str) -> Option<
     }
     let completed;
     let schema = if is_resource {
-        completed = with_resource_fields(schema);
+        completed = with_resource_fields(schema.clone());
         &completed
     } else {
         schema
@@ -176,7 +189,7 @@ fn declare_object(schema: &Structural, is_resource: bool, name: &str) -> Option<
 }
 
 /// A schema with the fields that every resource has.
-pub(crate) fn with_resource_fields(schema: &Structural) -> Structural {
+pub(crate) fn with_resource_fields(mut schema: Structural) -> Structural {
     let is = |schema: Option<&Structural>, name: &str| {
         schema.is_some_and(|schema| schema.type_name == name)
     };
@@ -188,7 +201,6 @@ pub(crate) fn with_resource_fields(schema: &Structural) -> Structural {
         && is(metadata, "object")
         && is(below("name"), "string")
         && is(below("generateName"), "string");
-    let mut schema = schema.clone();
     if complete {
         return schema;
     }

@@ -64,17 +64,7 @@ pub(super) fn run<'a>(
     variables: &[(&'static str, Value<'a>)],
     limit: u64,
 ) -> Outcome<'a> {
-    let mut machine = Machine {
-        checked,
-        scopes: variables
-            .iter()
-            .map(|(name, value)| (*name, Ok(value.clone())))
-            .collect(),
-        cost: 0,
-        limit,
-        patterns: BTreeMap::new(),
-        compiled: 0,
-    };
+    let mut machine = Machine::new(checked, variables, limit);
     let result = machine.eval(&parsed.root);
     Outcome {
         result,
@@ -94,6 +84,22 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
+    pub(super) fn new(
+        checked: &'a Checked,
+        variables: &[(&'static str, Value<'a>)],
+        limit: u64,
+    ) -> Self {
+        let scope = |(name, value): &(&'static str, Value<'a>)| (*name, Ok(value.clone()));
+        Machine {
+            checked,
+            scopes: variables.iter().map(scope).collect(),
+            cost: 0,
+            limit,
+            patterns: BTreeMap::new(),
+            compiled: 0,
+        }
+    }
+
     /// Counts a cost, and stops if it is too much.
     pub(super) fn spend(&mut self, cost: u64) -> Result<()> {
         self.cost = self.cost.saturating_add(cost);
@@ -480,7 +486,7 @@ fn element<'a>(of: &Value<'a>, index: &Value<'a>) -> Option<Result<Value<'a>>> {
             list.get(*index as usize)
         }
         (Value::List(_), index) => Some(Err(Fault::new(format!(
-            "unsupported index: {}",
+            "unsupported index type '{}' in list",
             index.kind()
         )))),
         (Value::Map(map), key) => map.find(key),

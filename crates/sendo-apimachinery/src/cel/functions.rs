@@ -139,11 +139,7 @@ pub(super) fn type_named(name: &str) -> Option<Type> {
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "optional_type" => Type::optional(Type::Dyn),
         "type" => Type::Kind(None),
-        _ => Type::Named(
-            [QUANTITY, URL, IP, CIDR, SEMVER, FORMAT]
-                .into_iter()
-                .find(|known| *known == name)?,
-        ),
+        _ => Type::Named([IP, CIDR].into_iter().find(|known| *known == name)?),
     };
     Some(Type::Kind(Some(Arc::new(kind))))
 }

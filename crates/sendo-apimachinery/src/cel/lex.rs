@@ -226,7 +226,18 @@ impl Lexer {
     fn string(&mut self, prefix: Prefix) -> Option<Token> {
         self.at += prefix.length;
         let quote = self.peek(0)?;
-        let triple = self.peek(1) == Some(quote) && self.peek(2) == Some(quote);
+        let start = self.at;
+        if self.peek(1) == Some(quote) && self.peek(2) == Some(quote) {
+            if let Some(token) = self.quoted_text(&prefix, quote, true) {
+                return Some(token);
+            }
+            // Then two of the three are a text without anything in it.
+            self.at = start;
+        }
+        self.quoted_text(&prefix, quote, false)
+    }
+
+    fn quoted_text(&mut self, prefix: &Prefix, quote: char, triple: bool) -> Option<Token> {
         self.at += if triple { 3 } else { 1 };
         let mut content = Vec::new();
         loop {
@@ -241,7 +252,7 @@ impl Lexer {
                 return None;
             }
             if c == '\\' && !prefix.raw {
-                self.escape(&prefix, &mut content)?;
+                self.escape(prefix, &mut content)?;
                 continue;
             }
             self.at += 1;
@@ -277,12 +288,20 @@ impl Lexer {
             'u' if !prefix.bytes => (2, 4, 16),
             'U' if !prefix.bytes => (2, 8, 16),
             '0'..='3' => (1, 3, 8),
-            _ => return None,
+            _ => {
+                self.at += 1;
+                return None;
+            }
         };
         let mut code: u32 = 0;
         for i in 0..length {
-            let digit = self.peek(skip + i)?.to_digit(radix)?;
-            code = code * radix + digit;
+            match self.peek(skip + i).and_then(|c| c.to_digit(radix)) {
+                Some(digit) => code = code * radix + digit,
+                None => {
+                    self.at += skip + i;
+                    return None;
+                }
+            }
         }
         if prefix.bytes {
             content.push(u8::try_from(code).ok()?);

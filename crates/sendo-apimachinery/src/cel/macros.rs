@@ -54,12 +54,12 @@ pub(super) fn member_call(
     let mut args = args.into_iter();
     let mut next = || args.next().ok_or(Stop::Told);
     match (function.as_str(), count) {
-        ("all" | "exists" | "exists_one" | "existsOne", 2) => {
+        ("all" | "exists" | "exists_one", 2) => {
             let (variable, predicate) = (next()?, next()?);
             let name = expansion.variable(&variable, "argument must be a simple name")?;
             expansion.quantifier(&function, target, name, None, predicate)
         }
-        ("all" | "exists" | "existsOne", 3) => {
+        ("all" | "exists" | "exists_one" | "existsOne", 3) => {
             let (first, second, predicate) = (next()?, next()?, next()?);
             let (name, second) = expansion.two_variables(&first, &second)?;
             expansion.quantifier(&function, target, name, Some(second), predicate)

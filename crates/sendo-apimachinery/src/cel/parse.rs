@@ -1,10 +1,11 @@
-//! From tokens to a tree.
+//! From tokens to a tree: operators here, what they stand between in [`primary`].
 
-use super::escape::is_reserved;
+mod primary;
+
 use super::issues::{Issue, Issues};
 use super::lex::{self, Spot, Token};
 use super::macros;
-use super::syntax::{Entry, Expr, Item, Kind, Literal, Parsed, Places, TooDeep};
+use super::syntax::{Expr, Kind, Literal, Parsed, Places, TooDeep};
 
 /// How many characters an expression may have.
 const MAX_SIZE: usize = 100_000;
@@ -24,6 +25,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
     }
     let (spots, issues) = lex::tokens(source);
     let mut parser = Parser {
+        source: source.chars().collect(),
         spots,
         at: 0,
         nesting: 0,
@@ -57,6 +59,7 @@ impl From<TooDeep> for Stop {
 }
 
 pub(super) struct Parser {
+    source: Vec<char>,
     spots: Vec<Spot>,
     at: usize,
     nesting: usize,
@@ -71,7 +74,11 @@ impl Parser {
         let root = self.expr()?;
         if self.spot().token != Token::End {
             let text = self.spot().text.clone();
-            return Err(self.syntax(format!("extraneous input '{text}' expecting <EOF>")));
+            let what = match self.spots[self.at + 1].token {
+                Token::End => "extraneous",
+                _ => "mismatched",
+            };
+            return Err(self.syntax(format!("{what} input '{text}' expecting <EOF>")));
         }
         Ok(root)
     }
@@ -98,8 +105,49 @@ impl Parser {
         if self.take(mark).is_some() {
             return Ok(());
         }
+        // It is taken for forgotten where what stands here could follow it.
+        let forgotten = match mark {
+            ":" => self.begins_value(self.at),
+            _ => !self.is(":"),
+        };
+        if !forgotten {
+            return Err(self.mismatched(&format!("'{mark}'")));
+        }
         let text = self.spot().text.clone();
         Err(self.syntax(format!("missing '{mark}' at '{text}'")))
+    }
+
+    /// Ends a list, a map or a message behind one of its parts.
+    fn close(&mut self, mark: &str) -> Result<()> {
+        match self.take(mark) {
+            Some(_) => Ok(()),
+            None => Err(self.mismatched(&format!("{{'{mark}', ','}}"))),
+        }
+    }
+
+    /// Whether a value can begin with a token.
+    fn begins_value(&self, at: usize) -> bool {
+        match &self.spots[at].token {
+            Token::Mark(mark) => matches!(
+                *mark,
+                "[" | "{" | "(" | "." | "-" | "!" | "true" | "false" | "null"
+            ),
+            Token::Quoted(_) | Token::End => false,
+            _ => true,
+        }
+    }
+
+    /// The text of two neighbours with the blanks between them; the end has none.
+    fn text_between(&self, first: usize, second: usize) -> String {
+        let (first, second) = (&self.spots[first], &self.spots[second]);
+        if second.token == Token::End {
+            return first.text.clone();
+        }
+        let end = first.place as usize + first.text.chars().count();
+        let between = self.source.get(end..second.place as usize);
+        let between = between.unwrap_or_default().iter();
+        let blanks: String = between.filter(|c| c.is_whitespace()).collect();
+        format!("{}{blanks}{}", first.text, second.text)
     }
 
     fn syntax(&mut self, message: String) -> Stop {
@@ -146,10 +194,7 @@ impl Parser {
             None => condition,
             Some(place) => {
                 let first = self.logic("||", "_||_")?;
-                if !self.is(":") {
-                    return Err(self.mismatched("':'"));
-                }
-                self.at += 1;
+                self.expect(":")?;
                 let second = self.expr()?;
                 self.call(place, "_?_:_", vec![condition, first, second])?
             }
@@ -281,13 +326,13 @@ impl Parser {
     fn negative_literal(&mut self) -> Result<Option<Expr>> {
         let place = self.spot().place;
         let literal = match &self.spots[self.at + 1].token {
-            Token::Int(text) => match int(&format!("-{text}")) {
+            Token::Int(text) => match primary::int(&format!("-{text}")) {
                 Some(value) => Literal::Int(value),
                 None => return Err(self.report(place, "invalid int literal")),
             },
-            Token::Float(text) => match format!("-{text}").parse() {
-                Ok(value) => Literal::Double(value),
-                Err(_) => return Err(self.report(place, "invalid double literal")),
+            Token::Float(text) => match primary::double(&format!("-{text}")) {
+                Some(value) => Literal::Double(value),
+                None => return Err(self.report(place, "invalid double literal")),
             },
             _ => return Ok(None),
         };
@@ -304,20 +349,18 @@ impl Parser {
                     Token::Ident(name) => (name.clone(), false),
                     Token::Quoted(name) => (name.clone(), true),
                     _ => {
-                        let texts: Vec<&str> = self.spots[after_dot - 1..=after_dot]
-                            .iter()
-                            .map(|spot| spot.text.as_str())
-                            .collect();
-                        let message =
-                            format!("no viable alternative at input '{}'", texts.join(" "));
+                        let message = format!(
+                            "no viable alternative at input '{}'",
+                            self.text_between(after_dot - 1, after_dot)
+                        );
                         return Err(self.syntax(message));
                     }
                 };
-                self.at += 1;
                 if quoted {
-                    let message = "unsupported syntax: '`'";
-                    return Err(self.report(place, message));
+                    let place = self.spot().place;
+                    return Err(self.report(place, "unsupported syntax: '`'"));
                 }
+                self.at += 1;
                 operand = if optional {
                     let field = self.node(place, Kind::Literal(Literal::Text(name)))?;
                     self.call(place, "_?._", vec![operand, field])?
@@ -338,6 +381,9 @@ impl Parser {
                     Some(_) => "_[?_]",
                     None => "_[_]",
                 };
+                if function == "_[_]" && self.is("]") {
+                    return Err(self.mismatched(&STARTS.replace("'!', ", "'!', '?', ")));
+                }
                 let index = self.expr()?;
                 self.expect("]")?;
                 operand = self.call(place, function, vec![operand, index])?;
@@ -362,181 +408,5 @@ impl Parser {
         }
         self.expect(")")?;
         Ok(args)
-    }
-
-    fn primary(&mut self) -> Result<Expr> {
-        let Spot { token, place, .. } = self.spot().clone();
-        let literal = match token {
-            Token::Int(text) => match int(&text) {
-                Some(value) => Literal::Int(value),
-                None => return Err(self.report(place, "invalid int literal")),
-            },
-            Token::Uint(text) => match uint(&text) {
-                Some(value) => Literal::Uint(value),
-                None => return Err(self.report(place, "invalid uint literal")),
-            },
-            Token::Float(text) => match text.parse() {
-                Ok(value) => Literal::Double(value),
-                Err(_) => return Err(self.report(place, "invalid double literal")),
-            },
-            Token::Text(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => Literal::Text(text),
-                Err(_) => return Err(self.report(place, "invalid UTF-8 string")),
-            },
-            Token::Bytes(bytes) => Literal::Bytes(bytes),
-            Token::Mark("true") => Literal::Bool(true),
-            Token::Mark("false") => Literal::Bool(false),
-            Token::Mark("null") => Literal::Null,
-            Token::Mark("(") => {
-                self.at += 1;
-                let inner = self.expr()?;
-                self.expect(")")?;
-                return Ok(inner);
-            }
-            Token::Mark("[") => return self.list(place),
-            Token::Mark("{") => return self.map(place),
-            Token::Mark(".") => {
-                self.at += 1;
-                return match &self.spot().token {
-                    Token::Ident(_) => self.named(),
-                    _ => Err(self.mismatched("IDENTIFIER")),
-                };
-            }
-            Token::Ident(_) => return self.named(),
-            Token::Mark(_) | Token::Quoted(_) | Token::End => return Err(self.mismatched(STARTS)),
-        };
-        self.at += 1;
-        self.node(place, Kind::Literal(literal))
-    }
-
-    /// A variable, a call or a message.
-    fn named(&mut self) -> Result<Expr> {
-        let Spot { token, place, .. } = self.spot().clone();
-        let Token::Ident(name) = token else {
-            return Err(self.mismatched("IDENTIFIER"));
-        };
-        if let Some(name) = self.message_name() {
-            return self.message(name);
-        }
-        self.at += 1;
-        if is_reserved(name.as_str()) {
-            return Err(self.report(place, format!("reserved identifier: {name}")));
-        }
-        if self.is("(") {
-            let open = self.spot().place;
-            let args = self.arguments()?;
-            return macros::global_call(self, open, name, args);
-        }
-        self.node(place, Kind::Ident(name))
-    }
-
-    /// The dotted name of a message literal that begins here.
-    fn message_name(&self) -> Option<String> {
-        let mut at = self.at;
-        let mut name = String::new();
-        loop {
-            match &self.spots[at].token {
-                Token::Ident(part) => name.push_str(part),
-                _ => return None,
-            }
-            match self.spots[at + 1].token {
-                Token::Mark("{") => return Some(name),
-                Token::Mark(".") => name.push('.'),
-                _ => return None,
-            }
-            at += 2;
-        }
-    }
-
-    fn message(&mut self, name: String) -> Result<Expr> {
-        while !self.is("{") {
-            self.at += 1;
-        }
-        let place = self.spot().place;
-        self.at += 1;
-        let mut fields = Vec::new();
-        loop {
-            if self.take("}").is_some() {
-                break;
-            }
-            self.take("?");
-            if !matches!(self.spot().token, Token::Ident(_) | Token::Quoted(_)) {
-                return Err(self.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
-            }
-            self.at += 1;
-            if !self.is(":") {
-                return Err(self.mismatched("':'"));
-            }
-            self.at += 1;
-            fields.push(self.expr()?);
-            if self.take(",").is_none() {
-                self.expect("}")?;
-                break;
-            }
-        }
-        self.node(place, Kind::Struct { name, fields })
-    }
-
-    fn list(&mut self, place: u32) -> Result<Expr> {
-        self.at += 1;
-        let mut items = Vec::new();
-        loop {
-            if self.take("]").is_some() {
-                break;
-            }
-            let optional = self.take("?").is_some();
-            let value = self.expr()?;
-            items.push(Item { value, optional });
-            if self.take(",").is_none() {
-                self.expect("]")?;
-                break;
-            }
-        }
-        self.node(place, Kind::List(items))
-    }
-
-    fn map(&mut self, place: u32) -> Result<Expr> {
-        self.at += 1;
-        let mut entries = Vec::new();
-        loop {
-            if self.take("}").is_some() {
-                break;
-            }
-            let optional = self.take("?").is_some();
-            let key = self.expr()?;
-            if !self.is(":") {
-                return Err(self.mismatched("':'"));
-            }
-            self.at += 1;
-            let value = self.expr()?;
-            entries.push(Entry {
-                key,
-                value,
-                optional,
-            });
-            if self.take(",").is_none() {
-                self.expect("}")?;
-                break;
-            }
-        }
-        self.node(place, Kind::Map(entries))
-    }
-}
-
-fn int(text: &str) -> Option<i64> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => ("-", digits),
-        None => ("", text),
-    };
-    match digits.strip_prefix("0x") {
-        Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-fn uint(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
     }
 }

@@ -12,11 +12,19 @@ use crate::structural::Structural;
 fn value(source: &str) -> String {
     let program = match Program::compile(source, &Variables::default()) {
         Ok(program) => program,
-        Err(issues) => return format!("issues: {issues}"),
+        Err(error) => return refused(error),
     };
     match program.eval(&[], CALL_LIMIT).result {
         Ok(value) => shown(&value),
         Err(fault) => format!("fault: {fault}"),
+    }
+}
+
+/// What is known to fail before it runs is shown as if it had run.
+fn refused(error: CompileError) -> String {
+    match error {
+        CompileError::Issues(issues) => format!("issues: {issues}"),
+        CompileError::Constant(fault) => format!("fault: {fault}"),
     }
 }
 
@@ -56,7 +64,7 @@ fn over(schema: Json, object: &Json, source: &str) -> String {
     let variables = Variables::new(&declared).with("self", declared.kind.clone());
     let program = match Program::compile(source, &variables) {
         Ok(program) => program,
-        Err(issues) => return format!("issues: {issues}"),
+        Err(error) => return refused(error),
     };
     let own = Value::from_json(object, &schema).expect("the object fits its schema");
     match program.eval(&[("self", own)], CALL_LIMIT).result {

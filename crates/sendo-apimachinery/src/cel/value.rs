@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use base64::Engine as _;
+use base64::{DecodeError, Engine as _};
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
@@ -220,10 +220,19 @@ fn formatted<'a>(text: &'a str, format: &str) -> Result<Value<'a>, Fault> {
         "date-time" => convert::parse_schema_time(text)
             .map(Value::Timestamp)
             .ok_or_else(|| invalid("date-time formatted string")),
-        "byte" => base64::engine::general_purpose::STANDARD
-            .decode(text)
-            .map(|bytes| Value::Bytes(bytes.into()))
-            .map_err(|_| invalid("byte formatted string")),
+        // Validation wants the standard alphabet, and this the other: `+` and `/` pass neither.
+        "byte" => match base64::engine::general_purpose::URL_SAFE.decode(text) {
+            Ok(bytes) => Ok(Value::Bytes(bytes.into())),
+            Err(error) => {
+                let at = match error {
+                    DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                    _ => text.len(),
+                };
+                Err(Fault::new(format!(
+                    "Invalid byte formatted string {text}: illegal base64 data at input byte {at}"
+                )))
+            }
+        },
         _ => Ok(text.into()),
     }
 }

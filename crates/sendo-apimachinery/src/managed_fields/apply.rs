@@ -13,6 +13,7 @@ use super::reconcile::{with_named_fields, with_pieces};
 use super::remove::remove;
 use super::set::{FieldPath, FieldSet};
 use super::to_set::fields_of;
+use super::validate::{self, Repeats};
 use crate::schema::SchemaRef;
 
 /// A field of another manager that would change.
@@ -45,25 +46,27 @@ pub(super) fn reconciled<V: Versions>(
 }
 
 /// An object as a version shows it, with the schema of that version. `None` if it is not served.
+///
+/// A version whose schema does not know all of the object cannot show it.
 fn in_version<'m, 'o, V: Versions>(
     manager: &'m FieldManager<'_, V>,
     object: &'o Value,
     api_version: &str,
 ) -> Result<Option<(SchemaRef<'m>, Cow<'o, Value>)>, String> {
-    let own = object.get("apiVersion").and_then(Value::as_str) == Some(api_version);
-    let object = if own {
-        Cow::Borrowed(object)
-    } else {
-        match manager.versions.convert(object, api_version) {
-            Ok(object) => Cow::Owned(object),
-            Err(ConvertError::MissingVersion) => return Ok(None),
-            Err(ConvertError::Failed(error)) => return Err(error),
-        }
+    let schema = manager.versions.schema(api_version);
+    if object.get("apiVersion").and_then(Value::as_str) == Some(api_version) {
+        return Ok(schema.map(|schema| (schema, Cow::Borrowed(object))));
+    }
+    let object = match manager.versions.convert(object, api_version) {
+        Ok(object) => object,
+        Err(ConvertError::MissingVersion) => return Ok(None),
+        Err(ConvertError::Failed(error)) => return Err(error),
     };
-    Ok(manager
-        .versions
-        .schema(api_version)
-        .map(|schema| (schema, object)))
+    let Some(schema) = schema else {
+        return Ok(None);
+    };
+    validate::check(&object, schema, Repeats::Allowed)?;
+    Ok(Some((schema, Cow::Owned(object))))
 }
 
 /// Takes what changed from the other managers, or returns the conflicts.
@@ -139,10 +142,12 @@ fn change_in<V: Versions>(
     new: &Value,
     api_version: &str,
 ) -> Result<Option<Comparison>, String> {
-    let (Some((schema, live)), Some((_, new))) = (
-        in_version(manager, live, api_version)?,
-        in_version(manager, new, api_version)?,
-    ) else {
+    let converted = |which: &str, object| {
+        in_version(manager, object, api_version)
+            .map_err(|error| format!("failed to convert {which} object: {error}"))
+    };
+    let (Some((schema, live)), Some((_, new))) = (converted("old", live)?, converted("new", new)?)
+    else {
         return Ok(None);
     };
     let change = compare::compare(&live, &new, schema)

@@ -22,6 +22,11 @@ pub trait Versions {
     /// The kind's schema in a version. `None` if it is not served.
     fn schema(&self, api_version: &str) -> Option<SchemaRef<'_>>;
 
+    /// Whether objects were read by their schemas, so that nothing in them is of another type.
+    fn are_typed(&self) -> bool {
+        false
+    }
+
     /// An object in another version; its own is told by its `apiVersion`.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
 }
@@ -164,6 +169,10 @@ impl<V: Versions> FieldManager<'_, V> {
         let api_version = self.api_version();
         let schema = self.schema().map_err(|status| status.message)?;
         let live = self.as_typed(live);
+        if !self.versions.are_typed() {
+            validate::check(new, schema, Repeats::Allowed)?;
+            validate::check(&live, schema, Repeats::Allowed)?;
+        }
         let mut entries = apply::reconciled(self, &live, entries)?;
         let change =
             compare::compare(&live, new, schema)?.without(&(self.reset_fields)(&api_version));

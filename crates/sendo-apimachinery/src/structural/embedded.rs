@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Part, Structural};
 use crate::field::{Error, Path};
 use crate::meta::{FinalizerNames, Meta, MetaRules, Scope, validate_create};
-use crate::schema::Types;
+use crate::schema::{Types, show_as_go};
 use crate::{GroupVersion, decode, names};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -156,6 +156,7 @@ fn type_metadata(object: &mut Value, path: &Path, types: &Types) -> Result<Vec<S
     };
     let decoded = decode::typed(metadata.clone(), schema).map_err(|error| error.to_string())?;
     *metadata = decoded.value;
+    show_as_go(schema, metadata);
     let prefix = path.child("metadata");
     let unknown = decoded.problems.iter().filter_map(|problem| {
         let inner = problem

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Additional, Structural};
-use crate::cel::{Declared, Program, Type, Variables, escape, with_resource_fields};
+use crate::cel::{CompileError, Declared, Program, Type, Variables, escape, with_resource_fields};
 use crate::field::Path;
 
 pub use run::Verdict;
@@ -64,7 +64,7 @@ impl Rules {
         let declared = Declared::of(schema, true);
         Rules {
             root: Node::compile(schema, declared.as_ref()),
-            schema: visible(schema, true),
+            schema: visible(schema.clone(), true),
         }
     }
 
@@ -128,15 +128,14 @@ impl Rule {
             .with(SELF, declared.kind.clone())
             .with(OLD_SELF, old);
         let program = compile(&text("rule"), &variables, &Type::Bool).map_err(|why| match why {
-            Refusal::Issues(issues) => format!("compilation failed: {issues}"),
+            Refusal::Compile(error @ CompileError::Constant(_)) => format!("program {error}"),
+            Refusal::Compile(error) => error.to_string(),
             Refusal::WrongType => "cel expression must evaluate to a bool".to_owned(),
         });
         let message_expression = text("messageExpression");
         let message_program = (program.is_ok() && !message_expression.is_empty()).then(|| {
             compile(&message_expression, &variables, &Type::Text).map_err(|why| match why {
-                Refusal::Issues(issues) => {
-                    format!("messageExpression compilation failed: {issues}")
-                }
+                Refusal::Compile(error) => format!("messageExpression {error}"),
                 Refusal::WrongType => "messageExpression must evaluate to a string".to_owned(),
             })
         });
@@ -179,12 +178,12 @@ impl Rule {
 }
 
 enum Refusal {
-    Issues(crate::cel::Issues),
+    Compile(CompileError),
     WrongType,
 }
 
 fn compile(source: &str, variables: &Variables<'_>, wanted: &Type) -> Result<Program, Refusal> {
-    let program = Program::compile(source, variables).map_err(Refusal::Issues)?;
+    let program = Program::compile(source, variables).map_err(Refusal::Compile)?;
     if program.output() != wanted {
         return Err(Refusal::WrongType);
     }
@@ -220,19 +219,21 @@ fn normalized(path: &str, schema: &Structural) -> Option<String> {
 }
 
 /// A schema in which every resource has the fields that rules may always see.
-fn visible(schema: &Structural, is_resource: bool) -> Structural {
-    let mut schema = match is_resource {
-        true => with_resource_fields(schema),
-        false => schema.clone(),
+fn visible(mut schema: Structural, is_resource: bool) -> Structural {
+    let replace = |inner: &mut Structural| {
+        let own = std::mem::take(inner);
+        let is_resource = own.embedded_resource;
+        *inner = visible(own, is_resource);
     };
+    if is_resource {
+        schema = with_resource_fields(schema);
+    }
     if let Some(items) = &mut schema.items {
-        **items = visible(items, items.embedded_resource);
+        replace(items);
     }
-    for property in schema.properties.values_mut() {
-        *property = visible(property, property.embedded_resource);
-    }
+    schema.properties.values_mut().for_each(replace);
     if let Some(Additional::Schema(values)) = &mut schema.additional_properties {
-        **values = visible(values, values.embedded_resource);
+        replace(values);
     }
     schema
 }

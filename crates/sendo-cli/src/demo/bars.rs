@@ -4,21 +4,20 @@ use anyhow::{Result, anyhow};
 use bar::{Bar, manager};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::CustomResourceExt;
 use sendo::{Config, ObjectExt, Patch, Selection, client};
 use sendo_cluster::Cluster;
 use serde_json::json;
 
-use super::buckets::until_served;
 use super::step::Story;
 
 const NAMESPACE: &str = "default";
 
 pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
     story.screen.title("A Bar keeps a Deployment");
-    story.client.create(&Bar::crd()).await?;
-    until_served(story, Bar::crd_name()).await?;
-    let config = Config::new(cluster.client(), story.world.child("bar"));
+    let config = Config {
+        install_kinds: true,
+        ..Config::new(cluster.client(), story.world.child("bar"))
+    };
     let controller = manager().start(config).map_err(|e| anyhow!("{e}"))?;
     controller.ready().await;
     let told = tell_of(story).await;

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::core::v1::{Event, Secret};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
 use rusty_s3::Credentials;
 use sendo::{Config, ObjectExt, Selection};
 use sendo_cluster::Cluster;
@@ -28,13 +26,14 @@ pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
         .context("cannot start an object store on a free port of this machine")?;
     store.create_bucket("photos");
 
-    story.client.create(&StorageBucket::crd()).await?;
-    until_served(story, StorageBucket::crd_name()).await?;
     let options = Options {
         tick_every: Duration::from_secs(1),
         ..Options::new(Http::over_sockets(Default::default())?)
     };
-    let config = Config::new(cluster.client(), story.world.clone());
+    let config = Config {
+        install_kinds: true,
+        ..Config::new(cluster.client(), story.world.clone())
+    };
     let controller = manager(options).start(config).map_err(|e| anyhow!("{e}"))?;
     controller.ready().await;
     story.screen.say(format!(
@@ -96,33 +95,6 @@ async fn tell_of(story: &Story<'_>, store: &LocalStore, credentials: &Credential
             health(story, true)
         })
         .await
-}
-
-/// Waits until the kind of a definition is served.
-pub(super) async fn until_served(story: &Story<'_>, name: &str) -> Result<()> {
-    let served = async {
-        loop {
-            let found = story
-                .client
-                .live()
-                .get::<CustomResourceDefinition>(name)
-                .await?;
-            let status = found.and_then(|definition| definition.status);
-            let conditions = status
-                .and_then(|status| status.conditions)
-                .unwrap_or_default();
-            if conditions
-                .iter()
-                .any(|c| c.type_ == "Established" && c.status == "True")
-            {
-                return Ok::<_, anyhow::Error>(());
-            }
-            story.world.clock().sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let limit = Duration::from_secs(10);
-    let served = story.world.clock().timeout(limit, served).await;
-    served.with_context(|| format!("{name} is not served after {} s", limit.as_secs()))?
 }
 
 /// The bucket's status and its last event, if it is as healthy as it should be.

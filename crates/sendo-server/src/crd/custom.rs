@@ -8,7 +8,7 @@ use sendo_apimachinery::jsonpath::{JsonPath, cell_text};
 use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::resources::Column;
 use sendo_apimachinery::schema::{Schema, SchemaRef, Types};
-use sendo_apimachinery::structural::{Part, Rules as Expressions, Structural};
+use sendo_apimachinery::structural::{Part, Rules as Expressions, Structural, Verdict};
 use sendo_apimachinery::{Meta, MetaMut, go_quote, names};
 use sendo_store::Revision;
 use sendo_world::Stop;
@@ -273,11 +273,10 @@ impl Custom {
                 .validate_metadata(object, Part::Value, &Path::root()),
         );
         errors.extend(self.schema.validate_lists(object, &Path::root()));
-        self.run_rules(object, None, &mut errors);
-        errors
+        self.judged(object, None, errors).errors
     }
 
-    pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> Vec<Error> {
+    pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> Verdict {
         let mut errors = self.validate_types(new);
         errors.extend(validate_metadata_update(new, old));
         errors.extend(self.schema.validate(new, Some(old), &Path::root()));
@@ -287,12 +286,11 @@ impl Custom {
                 .validate_metadata(new, Part::Value, &Path::root()),
         );
         errors.extend(ratcheted_lists(&self.schema, new, old, &Path::root()));
-        self.run_rules(new, Some(old), &mut errors);
-        errors
+        self.judged(new, Some(old), errors)
     }
 
     /// What is wrong with a status; the rest did not pass its door.
-    pub(crate) fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<Error> {
+    pub(crate) fn validate_status_update(&self, new: &Value, old: &Value) -> Verdict {
         let mut errors = validate_metadata_update(new, old);
         let path = Path::new("status");
         if let (Some(schema), Some(status)) =
@@ -303,14 +301,15 @@ impl Custom {
             errors.extend(ratcheted_lists(schema, status, was, &path));
         }
         errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
-        self.run_rules(new, Some(old), &mut errors);
-        errors
+        self.judged(new, Some(old), errors)
     }
 
-    /// Runs the rules in CEL, unless the object is not of the form they were written for.
-    fn run_rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<Error>) {
+    /// Adds what the rules in CEL say, unless the object is not of the form they were written for.
+    fn judged(&self, new: &Value, old: Option<&Value>, mut errors: Vec<Error>) -> Verdict {
+        let mut verdict = Verdict::default();
         if self.expressions.is_empty() {
-            return;
+            verdict.errors = errors;
+            return verdict;
         }
         let blocks = |error: &Error| {
             matches!(
@@ -325,23 +324,18 @@ impl Custom {
         if errors.iter().any(blocks) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(Error::invalid(&Path::root(), Value::Null, why));
-            return;
+        } else {
+            verdict = self.expressions.validate(new, old);
         }
-        errors.extend(self.expressions.validate(new, old).errors);
+        verdict.errors.splice(..0, errors);
+        verdict
     }
 
-    /// What a writer is warned of: odd finalizers, and broken rules that are tolerated.
+    /// What a writer is warned of beside broken rules that are tolerated: odd finalizers.
     pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let tolerated = match old {
-            Some(old) if !self.expressions.is_empty() => {
-                self.expressions.validate(new, Some(old)).tolerated
-            }
-            _ => Vec::new(),
-        };
-        let mut warnings: Vec<String> = tolerated.iter().map(Error::to_string).collect();
         let known =
             |name: &str| old.is_some_and(|old| Meta::of(old).finalizers().any(|own| own == name));
-        let finalizers = Meta::of(new)
+        Meta::of(new)
             .finalizers()
             .filter(|name| !name.contains('/') && !known(name))
             .filter(|name| !["orphan", "foregroundDeletion", "kubernetes"].contains(name))
@@ -351,9 +345,8 @@ impl Custom {
                      conflicts with other finalizer writers",
                     go_quote(name)
                 )
-            });
-        warnings.extend(finalizers);
-        warnings
+            })
+            .collect()
     }
 
     /// Kind and version must be those of the path.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::names::{self, Taken};
 use super::{GROUP, PLURAL, Standing, text};
+use crate::aggregation;
 use crate::call::{Call, backend, time_text};
 use crate::ownership;
 use crate::path::ResourcePath;
@@ -77,7 +78,7 @@ pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
             .iter()
             .find(|(name, entry)| is_due(&known, name, entry));
         let Some((name, entry)) = due else {
-            return Ok(());
+            return aggregation::announce(server).await;
         };
         let one = look(server, &definitions, &known, name, entry, &present).await?;
         if let Some(one) = one {
@@ -214,7 +215,7 @@ async fn write_status(
     let mut new = definition.clone();
     new["status"] = status;
     let now = time_text(server.world.clock().wall());
-    ownership::update_own_status(server, definitions, definition, &mut new, &now);
+    ownership::update_own(server, definitions, "status", definition, &mut new, &now);
     let value = server.encode(definitions, &mut new);
     let put = Transaction::new()
         .unchanged(entry.key.clone(), entry.modified)

@@ -149,10 +149,30 @@ fn validate_spec(definition: &Value, types: &Types) -> Vec<Error> {
             ));
         }
     }
-    let strategy = text(&spec["conversion"]["strategy"]);
-    if !["None", "Webhook"].contains(&strategy) {
-        let place = path.child("conversion").child("strategy");
-        errors.push(Error::not_supported(&place, strategy, &["None", "Webhook"]));
+    errors.extend(validate_conversion(
+        &spec["conversion"],
+        &path.child("conversion"),
+    ));
+    errors
+}
+
+fn validate_conversion(conversion: &Value, path: &Path) -> Vec<Error> {
+    let strategy = text(&conversion["strategy"]);
+    if strategy != "Webhook" {
+        let place = path.child("strategy");
+        let known = strategy == "None";
+        let unknown = || Error::not_supported(&place, strategy, &["None", "Webhook"]);
+        return (!known).then(unknown).into_iter().collect();
+    }
+    let webhook = &conversion["webhook"];
+    let mut errors = Vec::new();
+    if webhook["clientConfig"].is_null() {
+        let why = "required when strategy is set to Webhook";
+        errors.push(Error::required(&path.child("webhookClientConfig"), why));
+    }
+    if texts(&webhook["conversionReviewVersions"]).is_empty() {
+        let place = path.child("conversionReviewVersions");
+        errors.push(Error::required(&place, ""));
     }
     errors
 }
@@ -392,10 +412,12 @@ fn validate_rest(definition: &Value) -> Vec<Error> {
     let mut errors = Vec::new();
     let spec = &definition["spec"];
     let stored = Path::new("status").child("storedVersions");
-    for (i, version) in texts(&definition["status"]["storedVersions"])
-        .iter()
-        .enumerate()
-    {
+    let versions_stored = texts(&definition["status"]["storedVersions"]);
+    if versions_stored.is_empty() {
+        let why = "must have at least one stored version";
+        errors.push(Error::invalid(&stored, Value::Null, why));
+    }
+    for (i, version) in versions_stored.iter().enumerate() {
         if !versions(spec)
             .iter()
             .any(|own| own["name"] == version.as_str())

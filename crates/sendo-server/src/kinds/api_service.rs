@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{Cx, Rules, writes};
+use crate::aggregation;
 
 pub(super) const RULES: Rules = Rules {
     default: |service| {
@@ -41,13 +42,7 @@ pub(super) const RULES: Rules = Rules {
 fn prepare_for_create(cx: &Cx<'_>, service: &mut Value) {
     service.set("status", json!({}));
     if !service.at("spec").has("service") {
-        let condition = json!({
-            "type": "Available",
-            "status": "True",
-            "lastTransitionTime": cx.time(),
-            "reason": "Local",
-            "message": "Local APIServices are always available",
-        });
+        let condition = aggregation::available(&cx.time());
         service
             .object("status")
             .set("conditions", json!([condition]));

@@ -48,10 +48,11 @@ pub(crate) fn update_stored(call: &Call<'_>, live: &Value, new: &mut Value) {
     take_managers(&shown, new);
 }
 
-/// Books what the server itself writes through `/status`.
-pub(crate) fn update_own_status(
+/// Books what the server itself writes, to an object or through one of its doors.
+pub(crate) fn update_own(
     server: &Server,
     resource: &Resource,
+    subresource: &str,
     live: &Value,
     new: &mut Value,
     now: &str,
@@ -64,8 +65,8 @@ pub(crate) fn update_own_status(
     let fields = FieldManager {
         versions: &versions,
         kind: kind_of(resource),
-        subresource: "status",
-        reset_fields: &|version| reset::fields(resource, "status", version),
+        subresource,
+        reset_fields: &|version| reset::fields(resource, subresource, version),
     };
     fields.update(live, new, SERVER, now);
 }

@@ -61,6 +61,10 @@ impl Versions for KindVersions<'_> {
             .map(|custom| custom.merge_schema(types))
     }
 
+    fn are_typed(&self) -> bool {
+        self.resource.custom.is_none()
+    }
+
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
         if self.resource.custom.is_some() {
             // A definition that drops a version leaves managers that nothing can be told of.

@@ -5,6 +5,7 @@ use http::StatusCode;
 use sendo_apimachinery::decode::{self as reader, Decoded, FieldValidation, Format};
 use sendo_apimachinery::schema::show_as_go;
 use sendo_apimachinery::status::Reason;
+use sendo_apimachinery::structural::Part;
 use sendo_apimachinery::{Meta, MetaMut, Status};
 use serde_json::{Value, json};
 
@@ -34,10 +35,10 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
         .await;
         match stored {
             Err(status) if status.reason == Reason::NotFound && update::is_absent(call).await? => {
-                let object = applied(call, &options, &Value::Null, &body)?;
                 if call.path.subresource.is_some() {
                     return Err(status);
                 }
+                let object = applied(call, &options, &Value::Null, &body)?;
                 authorise::demand_create(call).await?;
                 match create(call, object, &options).await {
                     // Somebody else was faster: then there is something to apply to.
@@ -119,6 +120,14 @@ fn applied(
         }
         _ => {
             let mut object = applied;
+            if let Some(custom) = &call.resource.custom {
+                // What is empty in metadata is absent, as in what is read from a body.
+                let types = &call.server.types;
+                let typed = custom
+                    .schema()
+                    .type_metadata(&mut object, Part::Resource, types);
+                typed.map_err(|error| Status::unclassified(error.to_string()))?;
+            }
             call.resource.default_object(&mut object);
             object
         }

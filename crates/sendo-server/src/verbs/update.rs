@@ -261,14 +261,17 @@ fn judge(
         FinalizerNames::Any,
         &path,
     ));
-    errors.extend(strategy.validate(call.resource, &cx, new, old));
+    let verdict = strategy.validate(call.resource, &cx, new, old);
+    errors.extend(verdict.errors);
     if call.resource.is_definition() {
         errors.extend(crd::validate_update(new, old, &call.server.types));
     }
     if !errors.is_empty() {
         return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
     }
-    let warnings = call.resource.warnings(new, Some(old));
+    let tolerated = verdict.tolerated.iter().map(ToString::to_string);
+    let warnings = tolerated.chain(call.resource.warnings(new, Some(old)));
+    let warnings = warnings.collect();
     (call.resource.rules.canonicalize)(new);
     Ok(warnings)
 }

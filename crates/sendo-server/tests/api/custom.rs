@@ -73,6 +73,12 @@ async fn a_definition_is_served_as_soon_as_it_is_created() {
             .get("dev.example.v1.Widget")
             .is_some()
     );
+    let document = f.get("/openapi/v2").await;
+    let widget = &document.body["definitions"]["dev.example.v1.Widget"];
+    assert_eq!(
+        widget["properties"]["spec"]["properties"]["replicas"]["type"],
+        "integer"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,6 +225,10 @@ async fn a_deleted_definition_takes_its_objects_along_and_ends_watches() {
         404
     );
     assert_eq!(f.get("/apis/example.dev").await.code, 404);
+    assert_eq!(f.get("/openapi/v3/apis/example.dev/v1").await.code, 404);
+    let document = f.get("/openapi/v2").await;
+    let left = document.body["definitions"].get("dev.example.v1.Widget");
+    assert_eq!(left, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,4 +281,56 @@ async fn definitions_are_found_again_after_a_start_on_the_same_store() {
         world: world.clone(),
     };
     assert_eq!(again.get(&format!("{WIDGETS}/a")).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_outlives_a_change_of_its_definition() {
+    let f = defined().await;
+    let mut watch = f.watch(&format!("{WIDGETS}?watch=1")).await;
+    f.json(&format!("POST {WIDGETS}"), widget("a", json!({})))
+        .await;
+    assert_eq!(watch.names(1).await, ["ADDED a"]);
+    let shape = json!({"type": "string", "default": "round"});
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/shape";
+    let patch = json!([{"op": "add", "path": path, "value": shape}]);
+    let changed = f
+        .call(
+            &format!("PATCH {DEFINITIONS}/widgets.example.dev"),
+            &[("content-type", "application/json-patch+json")],
+            patch.to_string(),
+        )
+        .await;
+    assert_eq!(changed.code, 200, "{}", changed.body);
+    f.json(&format!("POST {WIDGETS}"), widget("b", json!({})))
+        .await;
+    let event = watch.next().await.expect("the watch goes on");
+    assert_eq!(
+        event["object"]["spec"],
+        json!({"replicas": 1, "shape": "round"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nonsense_costs_no_more_than_a_refusal() {
+    let f = Fixture::start().await;
+    let deep = (0..2_000).fold(
+        json!({"type": "string"}),
+        |inner, _| json!({"type": "object", "properties": {"a": inner}}),
+    );
+    let wide: serde_json::Map<String, Value> = (0..2_000)
+        .map(|i| (format!("f{i}"), json!({"type": "array"})))
+        .collect();
+    let cases = [
+        json!({"type": "string", "pattern": format!("{}b{}", "(a*)*".repeat(500), "{1000}".repeat(3))}),
+        json!({"type": "object", "properties": wide}),
+        json!({"type": "string", "x-kubernetes-validations": [{"rule": "(".repeat(90_000)}]}),
+        json!({"type": "string", "x-kubernetes-validations": [{"rule": vec!["self"; 20_000].join("+")}]}),
+        deep,
+    ];
+    for spec in cases {
+        let refused = f
+            .json(&format!("POST {DEFINITIONS}"), definition(spec))
+            .await;
+        assert!((400..=422).contains(&refused.code), "{}", refused.code);
+    }
 }

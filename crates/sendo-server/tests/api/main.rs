@@ -2,6 +2,7 @@
 
 mod access;
 mod admission;
+mod aggregation;
 mod bad_input;
 mod changes;
 mod custom;

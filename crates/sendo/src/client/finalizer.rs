@@ -1,20 +1,41 @@
 //! Finalizers: what must be done before an object may go.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::error::Error;
 use super::kind::KindClient;
 use super::patch::Patch;
+use crate::controller::Action;
 use crate::object::{Object, ObjectExt};
 
 /// What a reconcile is to do after it has seen to its finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an object that is cleaned up is not to be reconciled further"]
+#[must_use = "an object that is going is not to be reconciled further"]
 pub enum Finalizer {
     /// The object stays, and bears the finalizer: go on.
     InPlace,
-    /// The object is going, and nothing is left to do for it.
-    CleanedUp,
+    /// The object is going, and all that can be done about that now is done:
+    /// return this.
+    Going(Action),
+}
+
+/// How far a clean-up has come. `()` is [`CleanUp::Done`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanUp {
+    /// Nothing is left: the object may go.
+    Done,
+    /// Something is on its way out, and an event will tell when it is gone.
+    Waiting,
+    /// Something is left, and is to be looked at again after this time.
+    Again(Duration),
+}
+
+impl From<()> for CleanUp {
+    fn from((): ()) -> Self {
+        CleanUp::Done
+    }
 }
 
 impl<K: Object> KindClient<K> {
@@ -22,29 +43,30 @@ impl<K: Object> KindClient<K> {
     ///
     /// - an object that stays gets the finalizer *before* anything is made for
     ///   it that would have to be cleaned up;
-    /// - for one that is being deleted, `clean_up` runs, and only when that has
-    ///   succeeded the finalizer is taken away. It may so run again after a crash:
-    ///   what is already gone must be fine with it;
+    /// - for one that is being deleted, `clean_up` runs, and only when that is
+    ///   [`CleanUp::Done`] the finalizer is taken away. It may so run again, after
+    ///   a crash too: what is already gone must be fine with it;
     /// - one that is being deleted without this finalizer gets none: the API
     ///   server would refuse it, and it has been cleaned up.
     ///
     /// Others' finalizers stay as they are: a change of theirs in between is a
     /// conflict, and the reconcile is tried again.
-    pub async fn finalizer<E, F>(
+    pub async fn finalizer<C, E, F>(
         &self,
         object: &K,
         name: &str,
         clean_up: impl FnOnce() -> F,
     ) -> Result<Finalizer, E>
     where
+        C: Into<CleanUp>,
         E: From<Error>,
-        F: Future<Output = Result<(), E>>,
+        F: Future<Output = Result<C, E>>,
     {
         let known = self.finalizers(object);
         let bears = known.iter().any(|known| known == name);
         match (object.is_being_deleted(), bears) {
             (false, true) => return Ok(Finalizer::InPlace),
-            (true, false) => return Ok(Finalizer::CleanedUp),
+            (true, false) => return Ok(Finalizer::Going(Action::done())),
             (false, false) => {
                 let mut all = known;
                 all.push(name.to_owned());
@@ -53,7 +75,11 @@ impl<K: Object> KindClient<K> {
             }
             (true, true) => {}
         }
-        clean_up().await?;
+        match clean_up().await?.into() {
+            CleanUp::Done => {}
+            CleanUp::Waiting => return Ok(Finalizer::Going(Action::done())),
+            CleanUp::Again(after) => return Ok(Finalizer::Going(Action::after(after))),
+        }
         // What this program has written meanwhile, such as status, is in the cache.
         let mut rest = self.finalizers(object);
         rest.retain(|known| known != name);
@@ -62,7 +88,7 @@ impl<K: Object> KindClient<K> {
             Err(error) if error.is_not_found() => {}
             outcome => outcome?,
         }
-        Ok(Finalizer::CleanedUp)
+        Ok(Finalizer::Going(Action::done()))
     }
 
     fn finalizers(&self, object: &K) -> Vec<String> {

@@ -63,6 +63,14 @@ impl<K: Object> KindClient<K> {
         self.send_object(request, object).await
     }
 
+    /// Creates an object that `owner` controls, and that goes away with it.
+    ///
+    /// Fails with [`Error::Owner`] if the owner cannot own it.
+    pub async fn create_owned<O: Typed>(&self, owner: &O, mut object: K) -> Result<K, Error> {
+        set_controller(owner, &mut object)?;
+        self.create(&object).await
+    }
+
     /// Replaces an object. With a version it fails with a conflict if the
     /// object has changed since.
     pub async fn update(&self, object: &K) -> Result<K, Error> {

@@ -35,11 +35,11 @@ use crate::object::{Kind, Object, Typed};
 pub use delete::{Delete, Deletion, Propagation};
 pub use error::Error;
 pub(crate) use error::without_values;
-pub use finalizer::Finalizer;
+pub use finalizer::{CleanUp, Finalizer};
 pub use intercept::{Call, Interceptor};
 pub use kind::KindClient;
 pub use live::Live;
-pub use modify::Outcome;
+pub use modify::{Change, Outcome};
 pub use owner::{OwnerError, set_controller, set_owner};
 pub use patch::Patch;
 pub use rate::{Rate, RateLimit};
@@ -171,6 +171,15 @@ impl Client {
         self.typed::<K>().create(object).await
     }
 
+    /// Creates an object that `owner` controls; see [`KindClient::create_owned`].
+    pub async fn create_owned<O: Typed, K: Typed>(
+        &self,
+        owner: &impl Given<O>,
+        object: K,
+    ) -> Result<K, Error> {
+        self.typed().create_owned(owner.object(), object).await
+    }
+
     /// Replaces an object. With a version it fails with a conflict if the
     /// object has changed since.
     pub async fn update<K: Typed>(&self, object: &K) -> Result<K, Error> {
@@ -198,11 +207,11 @@ impl Client {
     }
 
     /// Changes the status of an object, if `change` changes it; see [`KindClient::status`].
-    pub async fn status<K: Typed + WithStatus<M>, M>(
+    pub async fn status<K: Typed + WithStatus<M>, M, T>(
         &self,
         object: &impl Given<K>,
-        change: impl FnOnce(&mut K::Status),
-    ) -> Result<bool, Error> {
+        change: impl FnOnce(&mut K::Status) -> T,
+    ) -> Result<Option<T>, Error> {
         self.typed().status(object.object(), change).await
     }
 
@@ -222,15 +231,16 @@ impl Client {
     }
 
     /// Sees to a finalizer; see [`KindClient::finalizer`].
-    pub async fn finalizer<K: Typed, E, F>(
+    pub async fn finalizer<K: Typed, C, E, F>(
         &self,
         object: &impl Given<K>,
         name: &str,
         clean_up: impl FnOnce() -> F,
     ) -> Result<Finalizer, E>
     where
+        C: Into<CleanUp>,
         E: From<Error>,
-        F: Future<Output = Result<(), E>>,
+        F: Future<Output = Result<C, E>>,
     {
         let object = object.object();
         self.typed().finalizer(object, name, clean_up).await
@@ -247,29 +257,29 @@ impl Client {
     }
 
     /// Changes an object, again if somebody else was faster; see [`KindClient::modify`].
-    pub async fn modify<K: Typed>(
+    pub async fn modify<K: Typed, C: Change>(
         &self,
         target: &impl Target<K>,
-        change: impl FnMut(&mut K),
-    ) -> Result<K, Error> {
+        change: impl FnMut(&mut K) -> C,
+    ) -> Result<K, C::Error> {
         self.typed().modify(target, change).await
     }
 
     /// Makes an object as `change` makes it; see [`KindClient::create_or_update`].
-    pub async fn create_or_update<K: Typed>(
+    pub async fn create_or_update<K: Typed, C: Change>(
         &self,
         template: K,
-        change: impl FnMut(&mut K),
-    ) -> Result<Outcome<K>, Error> {
+        change: impl FnMut(&mut K) -> C,
+    ) -> Result<Outcome<K>, C::Error> {
         self.typed().create_or_update(template, change).await
     }
 
     /// Makes an object as `change` makes it, by a patch; see [`KindClient::create_or_patch`].
-    pub async fn create_or_patch<K: Typed>(
+    pub async fn create_or_patch<K: Typed, C: Change>(
         &self,
         template: K,
-        change: impl FnMut(&mut K),
-    ) -> Result<Outcome<K>, Error> {
+        change: impl FnMut(&mut K) -> C,
+    ) -> Result<Outcome<K>, C::Error> {
         self.typed().create_or_patch(template, change).await
     }
 

@@ -41,18 +41,45 @@ impl<K> Outcome<K> {
     }
 }
 
+/// What a closure that changes an object answers: nothing, or a `Result` if it
+/// may refuse what it finds. Nothing is written then, and its error is given back.
+pub trait Change {
+    /// The error of all of it: the closure's own, which a failed request turns into.
+    type Error: From<Error>;
+
+    /// Whether it refuses.
+    fn check(self) -> Result<(), Self::Error>;
+}
+
+impl Change for () {
+    type Error = Error;
+
+    fn check(self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl<E: From<Error>> Change for Result<(), E> {
+    type Error = E;
+
+    fn check(self) -> Result<(), E> {
+        self
+    }
+}
+
 impl<K: Object> KindClient<K> {
     /// Changes an object: reads its newest state, lets `change` change it, and
     /// writes it if it is different then. If somebody else has changed it
-    /// meanwhile, all of that is done again, up to five times.
+    /// meanwhile, all of that is done again, up to five times. `change` may
+    /// refuse; see [`Change`].
     ///
     /// Fails with [`Error::is_not_found`] if the object is not there or, given
     /// the object rather than its key, if another has taken its name.
-    pub async fn modify(
+    pub async fn modify<C: Change>(
         &self,
         target: &impl Target<K>,
-        mut change: impl FnMut(&mut K),
-    ) -> Result<K, Error> {
+        mut change: impl FnMut(&mut K) -> C,
+    ) -> Result<K, C::Error> {
         let (key, uid) = (target.target_key(), target.target_uid());
         let is_meant = |object: &Arc<K>| uid.as_ref().is_none_or(|uid| object.uid() == *uid);
         let read = async |attempt| {
@@ -62,7 +89,8 @@ impl<K: Object> KindClient<K> {
         let mut attempt = 1;
         loop {
             let known = read(attempt).await?;
-            match self.write_change(&known, &mut change).await {
+            let changed = changed(&*known, &mut change)?;
+            match self.write_change(&known, changed).await {
                 Ok(outcome) => return Ok(outcome.into_object()),
                 Err(error) => wait_after(self.client().world(), error, &mut attempt).await?,
             }
@@ -71,20 +99,23 @@ impl<K: Object> KindClient<K> {
 
     /// Makes an object as `change` makes it: creates it from `template` if it is
     /// not there, else writes what `change` makes of its newest state, if that
-    /// is different. Conflicts are tried again as by [`KindClient::modify`].
-    pub async fn create_or_update(
+    /// is different. Conflicts are tried again as by [`KindClient::modify`], and
+    /// `change` may refuse: an object that belongs to somebody else, for example.
+    pub async fn create_or_update<C: Change>(
         &self,
         template: K,
-        mut change: impl FnMut(&mut K),
-    ) -> Result<Outcome<K>, Error> {
+        mut change: impl FnMut(&mut K) -> C,
+    ) -> Result<Outcome<K>, C::Error> {
         let key = ObjectKey::of(&template);
         let mut attempt = 1;
         loop {
             let written = match self.read(&key, attempt).await? {
-                Some(known) => self.write_change(&known, &mut change).await,
+                Some(known) => {
+                    let changed = changed(&*known, &mut change)?;
+                    self.write_change(&known, changed).await
+                }
                 None => {
-                    let mut object = template.clone();
-                    change(&mut object);
+                    let object = changed(&template, &mut change)?;
                     self.create(&object).await.map(Outcome::Created)
                 }
             };
@@ -99,19 +130,21 @@ impl<K: Object> KindClient<K> {
     /// as a merge patch. What others change meanwhile stays, so there are no
     /// conflicts; lists are replaced whole. Status is left alone: it has
     /// [`KindClient::status`].
-    pub async fn create_or_patch(
+    pub async fn create_or_patch<C: Change>(
         &self,
         template: K,
-        mut change: impl FnMut(&mut K),
-    ) -> Result<Outcome<K>, Error> {
+        mut change: impl FnMut(&mut K) -> C,
+    ) -> Result<Outcome<K>, C::Error> {
         let key = ObjectKey::of(&template);
         let mut attempt = 1;
         loop {
             let written = match self.read(&key, attempt).await? {
-                Some(known) => self.patch_change(&known, &mut change).await,
+                Some(known) => {
+                    let changed = changed(&*known, &mut change)?;
+                    self.patch_change(&known, changed).await
+                }
                 None => {
-                    let mut object = template.clone();
-                    change(&mut object);
+                    let object = changed(&template, &mut change)?;
                     self.create(&object).await.map(Outcome::Created)
                 }
             };
@@ -122,13 +155,7 @@ impl<K: Object> KindClient<K> {
         }
     }
 
-    async fn patch_change(
-        &self,
-        known: &Arc<K>,
-        change: &mut impl FnMut(&mut K),
-    ) -> Result<Outcome<K>, Error> {
-        let mut changed = (**known).clone();
-        change(&mut changed);
+    async fn patch_change(&self, known: &Arc<K>, changed: K) -> Result<Outcome<K>, Error> {
         let whole = |object: &K| {
             let mut json = to_json(object)?;
             if let Some(members) = json.as_object_mut() {
@@ -153,13 +180,7 @@ impl<K: Object> KindClient<K> {
         }
     }
 
-    async fn write_change(
-        &self,
-        known: &K,
-        change: &mut impl FnMut(&mut K),
-    ) -> Result<Outcome<K>, Error> {
-        let mut changed = known.clone();
-        change(&mut changed);
+    async fn write_change(&self, known: &K, changed: K) -> Result<Outcome<K>, Error> {
         if to_json(&changed)? == to_json(known)? {
             return Ok(Outcome::Unchanged(changed));
         }
@@ -184,6 +205,16 @@ impl<K: Object> KindClient<K> {
         });
         Error::Api(Box::new(status))
     }
+}
+
+/// What `change` makes of an object, unless it refuses.
+fn changed<K: Clone, C: Change>(
+    object: &K,
+    change: &mut impl FnMut(&mut K) -> C,
+) -> Result<K, C::Error> {
+    let mut changed = object.clone();
+    change(&mut changed).check()?;
+    Ok(changed)
 }
 
 /// Waits before the next attempt, or gives the error back if there is none.

@@ -85,16 +85,19 @@ built_in_status! {
 impl<K: Object> KindClient<K> {
     /// Changes the status of an object: `change` is given the newest status this
     /// program knows, and what it changes is sent as a merge patch. Nothing is
-    /// sent if that is nothing; the answer says whether something was.
+    /// sent if that is nothing.
     ///
-    /// Fields that `change` leaves alone keep what anybody else has written. An
-    /// object that is gone meanwhile has no status to write, which is no error:
-    /// the answer is `false` then.
-    pub async fn status<M>(
+    /// The answer is what `change` returned if something was written, else `None`:
+    /// if nothing had changed, or if the object is gone meanwhile and has no
+    /// status to write, which is no error. So what is to be told of a change is
+    /// told once; see [`conditions::set`](crate::conditions::set).
+    ///
+    /// Fields that `change` leaves alone keep what anybody else has written.
+    pub async fn status<M, T>(
         &self,
         object: &K,
-        change: impl FnOnce(&mut K::Status),
-    ) -> Result<bool, Error>
+        change: impl FnOnce(&mut K::Status) -> T,
+    ) -> Result<Option<T>, Error>
     where
         K: WithStatus<M>,
     {
@@ -104,14 +107,14 @@ impl<K: Object> KindClient<K> {
             Some(status) => to_json(status)?,
             None => json!({}),
         };
-        change(&mut status);
+        let returned = change(&mut status);
         let Some(difference) = merge_patch(&before, &to_json(&status)?) else {
-            return Ok(false);
+            return Ok(None);
         };
         let patch = Patch::Merge(json!({ "status": difference }));
         match self.patch_status(object, patch).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.means_gone() => Ok(false),
+            Ok(_) => Ok(Some(returned)),
+            Err(error) if error.means_gone() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::fake_api::{FakeApi, Stream};
 use super::*;
 use crate::cache::{CacheOptions, Informer};
+use crate::controller::Action;
 use crate::object::{ObjectExt, ObjectKey};
 
 const PATH: &str = "/api/v1/namespaces/a/configmaps";
@@ -233,10 +234,10 @@ async fn a_change_reads_the_cache_first_and_the_api_after_a_conflict() {
         assert_eq!(call.json()["data"], json!({"mine": "1", "theirs": "2"}));
         call.answer(200, json_map(16, json!({"mine": "1", "theirs": "2"})));
     };
-    let modified = both(client.modify::<ConfigMap>(&key, change), answers).await;
+    let modified = both(client.modify::<ConfigMap, _>(&key, change), answers).await;
     assert_eq!(modified.unwrap().version(), 16);
     // It is so already: nothing is written.
-    let again = client.modify::<ConfigMap>(&key, change).await.unwrap();
+    let again = client.modify::<ConfigMap, _>(&key, change).await.unwrap();
     assert_eq!(again.version(), 16);
     assert_eq!(informer.snapshot().version(), 10);
     api.expect_silence(Duration::from_secs(60)).await;
@@ -262,7 +263,7 @@ async fn a_change_gives_up_after_five_conflicts() {
         }
     };
     let key = ObjectKey::from("a/one");
-    let error = both(client.modify::<ConfigMap>(&key, change), answers).await;
+    let error = both(client.modify::<ConfigMap, _>(&key, change), answers).await;
     assert!(error.unwrap_err().is_conflict());
 }
 
@@ -298,7 +299,7 @@ async fn a_status_is_written_if_it_changes_and_only_what_changes() {
                      "status": {"phase": "Pending", "hostIP": "10.0.0.1"}});
     let pod: Pod = serde_json::from_value(pod).unwrap();
     let same = client.status(&pod, |status| status.phase = Some("Pending".to_owned()));
-    assert!(!same.await.unwrap());
+    assert_eq!(same.await.unwrap(), None);
     let answer = async {
         let path = "/api/v1/namespaces/a/pods/p/status";
         let call = api.expect(Method::PATCH, path).await;
@@ -313,8 +314,9 @@ async fn a_status_is_written_if_it_changes_and_only_what_changes() {
     let change = client.status(&pod, |status| {
         status.phase = Some("Running".to_owned());
         status.host_ip = None;
+        "turned"
     });
-    assert!(both(change, answer).await.unwrap());
+    assert_eq!(both(change, answer).await.unwrap(), Some("turned"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -603,6 +605,27 @@ async fn a_patch_says_what_changed_or_creates() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_that_refuses_writes_nothing() {
+    let (client, mut api, _informer, _watch) = with_cache().await;
+    let refuse = |_: &mut ConfigMap| -> crate::Result<()> { Err(crate::Error::message("theirs")) };
+    let template = map(0, json!({}));
+    for refused in [
+        client
+            .create_or_update(template.clone(), refuse)
+            .await
+            .map(drop),
+        client
+            .create_or_patch(template.clone(), refuse)
+            .await
+            .map(drop),
+        client.modify(&template, refuse).await.map(drop),
+    ] {
+        assert_eq!(refused.unwrap_err().to_string(), "theirs");
+    }
+    api.expect_silence(Duration::from_secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn conflicts_are_tried_again_whatever_is_done() {
     let (client, _api) = client();
     let conflict = || {
@@ -646,23 +669,30 @@ async fn a_finalizer_comes_before_what_it_guards_and_goes_after_the_clean_up() {
     let mut going = json_map(13, json!({}));
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let bare: ConfigMap = serde_json::from_value(going.clone()).unwrap();
-    let refused = || async { Err(Error::Refused("not yet".to_owned())) };
+    let refused = || async { Err::<(), _>(Error::Refused("not now".to_owned())) };
+    let gone = Finalizer::Going(Action::done());
     let nothing = client.finalizer(&bare, NAME, refused).await;
-    assert_eq!(
-        nothing.unwrap(),
-        Finalizer::CleanedUp,
-        "it is not ours to clean"
-    );
+    assert_eq!(nothing.unwrap(), gone, "it is not ours to clean");
     going["metadata"]["finalizers"] = json!(["other", NAME]);
     let going: ConfigMap = serde_json::from_value(going).unwrap();
     let failed = client.finalizer(&going, NAME, refused).await;
-    assert_eq!(failed.unwrap_err().to_string(), "not yet");
+    assert_eq!(failed.unwrap_err().to_string(), "not now");
+    // What is not done yet leaves it in place, and says when to come again.
+    let minute = Duration::from_secs(60);
+    for (state, action) in [
+        (CleanUp::Waiting, Action::done()),
+        (CleanUp::Again(minute), Action::after(minute)),
+    ] {
+        let not_yet = || async move { Ok::<_, Error>(state) };
+        let waits = client.finalizer(&going, NAME, not_yet).await;
+        assert_eq!(waits.unwrap(), Finalizer::Going(action));
+    }
     let done = both(client.finalizer(&going, NAME, cleaned), async {
         let call = api.expect(Method::PATCH, ONE).await;
         assert_eq!(call.json()["metadata"]["finalizers"], json!(["other"]));
         call.answer(200, json_map(14, json!({})));
     });
-    assert_eq!(done.await.unwrap(), Finalizer::CleanedUp);
+    assert_eq!(done.await.unwrap(), gone);
 }
 
 #[tokio::test(start_paused = true)]
@@ -679,7 +709,7 @@ async fn the_status_of_what_is_gone_is_not_written_and_no_error() {
                 .await
                 .fail(code, reason, "gone");
         });
-        assert!(!written.await.unwrap());
+        assert_eq!(written.await.unwrap(), None);
     }
 }
 

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{self, BoxFuture};
+use futures::future::BoxFuture;
 
 use super::watch::Watch;
 use super::worker::{AddIndex, Job, Plan};
@@ -283,11 +283,15 @@ struct ObjectJob<K, R> {
 
 impl<K: Typed, R: Reconcile<K>> Job<ObjectKey> for ObjectJob<K, R> {
     fn run(&self, key: ObjectKey, mut cx: Context) -> BoxFuture<'_, crate::Result<Action>> {
-        let Some(object) = cx.get::<K>(&key) else {
-            return Box::pin(future::ready(Ok(Action::done())));
-        };
-        cx.about = Some(Arc::new(object.object_ref(&())));
-        Box::pin(self.reconciler.reconcile(object, cx))
+        // In the future all of it, so that a panic anywhere is caught with it.
+        Box::pin(async move {
+            let Some(object) = cx.get::<K>(&key) else {
+                self.reconciler.gone(key, cx).await?;
+                return Ok(Action::done());
+            };
+            cx.about = Some(Arc::new(object.object_ref(&())));
+            self.reconciler.reconcile(object, cx).await
+        })
     }
 }
 
@@ -297,6 +301,6 @@ struct KeyJob<R> {
 
 impl<Q: Key, R: ReconcileKey<Q>> Job<Q> for KeyJob<R> {
     fn run(&self, key: Q, cx: Context) -> BoxFuture<'_, crate::Result<Action>> {
-        Box::pin(self.reconciler.reconcile(key, cx))
+        Box::pin(async move { self.reconciler.reconcile(key, cx).await })
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::controller::Action;
 use crate::error::Result;
+use crate::object::ObjectKey;
 
 /// Brings the world in line with an object.
 ///
-/// Called with the object as the cache has it; an object that is gone is not
-/// reconciled (see [`Controller::keyed`](crate::Controller::keyed) to be told).
-/// Never called twice at once for one key. Implemented by every
-/// `async fn(Arc<K>, Context) -> Result<Action>`; implement it for a struct to
-/// keep state beside it.
+/// Called with the object as the cache has it; one that is gone is
+/// [`gone`](Reconcile::gone). Never called twice at once for one key. Implemented
+/// by every `async fn(Arc<K>, Context) -> Result<Action>`; implement it for a
+/// struct to keep state beside it.
 ///
 /// The future may be dropped at any await if the time-out or the manager's
 /// shutdown deadline passes; the key is then reconciled again.
@@ -26,6 +26,21 @@ pub trait Reconcile<K>: Send + Sync + 'static {
     /// Reconciles one object.
     fn reconcile(&self, object: Arc<K>, cx: Context)
     -> impl Future<Output = Result<Action>> + Send;
+
+    /// Forgets what is kept in this program about an object that is no more,
+    /// such as its metrics. Does nothing unless told.
+    ///
+    /// Called when a key comes up under which the cache has no object: after a
+    /// deletion that the controller's predicate lets pass, and for whatever else
+    /// a handler names. If another object has taken the name meanwhile, that one
+    /// is reconciled instead. Nobody is told of what went while the program did not
+    /// run: clean-up of anything that outlives the program needs a finalizer, see
+    /// [`Context::finalizer`]. An error is retried as one of
+    /// [`reconcile`](Reconcile::reconcile) is.
+    fn gone(&self, key: ObjectKey, cx: Context) -> impl Future<Output = Result<()>> + Send {
+        let _ = (key, cx);
+        async { Ok(()) }
+    }
 }
 
 impl<K, F, R> Reconcile<K> for F

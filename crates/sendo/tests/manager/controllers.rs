@@ -5,7 +5,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use sendo::cache::KindOptions;
 use sendo::predicate::{created, generation_changed, label, selected, updated};
 use sendo::queue::Priority;
-use sendo::{Action, Context, Controller, Error, Manager, ObjectExt, Result, handler, source};
+use sendo::{
+    Action, Context, Controller, Error, Manager, ObjectExt, ObjectKey, Reconcile, Result, handler,
+    source,
+};
 
 use crate::{Bar, HOUR, Log, Place, SECOND, metric};
 
@@ -273,5 +276,48 @@ async fn who_runs_a_program_can_change_its_number_of_workers() {
         .unwrap();
     place.pass(10 * SECOND).await;
     assert_eq!(most.load(Ordering::Relaxed), 3);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_is_told_what_is_gone_until_it_has_taken_it_in() {
+    struct Keeper(Log);
+    impl Reconcile<ConfigMap> for Keeper {
+        async fn reconcile(&self, map: Arc<ConfigMap>, _: Context) -> Result<Action> {
+            self.0.add(format!("keeps {}", map.name()));
+            Ok(Action::done())
+        }
+
+        async fn gone(&self, key: ObjectKey, cx: Context) -> Result<()> {
+            assert_eq!(cx.key(), key.to_string());
+            self.0.add(format!("forgets {key}"));
+            match self.0.count() {
+                0..3 => Err(Error::message("not now")),
+                _ => Ok(()),
+            }
+        }
+    }
+    let place = Place::new(1).await;
+    let object = place.create("a").await;
+    let log = Log::default();
+    // Predicates of changes let deletions pass.
+    let controller = Controller::new::<ConfigMap>()
+        .when(generation_changed())
+        .reconcile(Keeper(log.clone()));
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND).await;
+    place.client.delete(&object).await.unwrap();
+    place.pass(SECOND).await;
+    let told = ["keeps a", "forgets default/a", "forgets default/a"];
+    assert_eq!(log.take(), told);
+
+    // Another that takes its name at once is reconciled instead.
+    let object = place.create("a").await;
+    place.client.delete(&object).await.unwrap();
+    place.create("a").await;
+    place.pass(SECOND).await;
+    assert_eq!(log.take().last().unwrap(), "keeps a");
     place.end([running]).await;
 }

@@ -80,7 +80,7 @@ async fn a_lost_lease_ends_the_program_with_its_cause() {
         lease.spec.get_or_insert_default().holder_identity = Some("thief".to_owned());
     };
     let key = sendo::ObjectKey::namespaced("default", "program");
-    place.client.modify::<Lease>(&key, steal).await.unwrap();
+    place.client.modify::<Lease, _>(&key, steal).await.unwrap();
     let error = one.ended().await.unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -85,7 +85,10 @@ impl Place {
             let data = map.data.get_or_insert_default();
             data.insert("value".to_owned(), value.to_string());
         };
-        self.client.modify::<ConfigMap>(&key, change).await.unwrap();
+        self.client
+            .modify::<ConfigMap, _>(&key, change)
+            .await
+            .unwrap();
     }
 
     /// Stops everything and checks that no task is left.
@@ -115,6 +118,10 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     pub(crate) fn add(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
     }
 
     pub(crate) fn take(&self) -> Vec<String> {

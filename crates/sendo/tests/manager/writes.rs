@@ -1,7 +1,8 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use sendo::client::{Error, Finalizer, Outcome};
+use sendo::client::{CleanUp, Error, Finalizer, Outcome};
 use sendo::{Action, Context, Controller, Manager, ObjectExt, ObjectKey};
 
 use crate::{Log, Place, SECOND, map};
@@ -57,7 +58,7 @@ async fn what_a_controller_applies_is_booked_under_its_name_and_taken_back_when_
     };
     place
         .client
-        .modify::<ConfigMap>(&first, theirs)
+        .modify::<ConfigMap, _>(&first, theirs)
         .await
         .unwrap();
     let rename = |map: &mut ConfigMap| {
@@ -65,7 +66,7 @@ async fn what_a_controller_applies_is_booked_under_its_name_and_taken_back_when_
     };
     place
         .client
-        .modify::<ConfigMap>(&owner, rename)
+        .modify::<ConfigMap, _>(&owner, rename)
         .await
         .unwrap();
     place.pass(SECOND).await;
@@ -87,16 +88,19 @@ async fn a_finalizer_is_there_before_the_work_and_goes_after_the_clean_up() {
     let place = Place::new(1).await;
     let object = place.create("a").await;
     let log = Log::default();
-    let seen = log.clone();
+    let seen = (log.clone(), Arc::new(AtomicU64::new(0)));
     let reconcile = move |map: Arc<ConfigMap>, cx: Context| {
-        let log = seen.clone();
+        let (log, times) = seen.clone();
         async move {
             let clean = || async {
                 log.add("clean up");
-                Ok(())
+                Ok(match times.fetch_add(1, Ordering::Relaxed) {
+                    0 => CleanUp::Again(SECOND),
+                    _ => CleanUp::Done,
+                })
             };
-            if cx.finalizer(&map, NAME, clean).await? == Finalizer::CleanedUp {
-                return Ok(Action::done());
+            if let Finalizer::Going(action) = cx.finalizer(&map, NAME, clean).await? {
+                return Ok(action);
             }
             let newest = cx
                 .live()
@@ -123,9 +127,13 @@ async fn a_finalizer_is_there_before_the_work_and_goes_after_the_clean_up() {
         "{worked:?}"
     );
     place.client.delete(&object).await.unwrap();
-    place.pass(SECOND).await;
+    place.pass(SECOND / 2).await;
     assert_eq!(log.take(), ["clean up"]);
     let live = place.client.live();
+    let kept = live.get::<ConfigMap>("default/a").await.unwrap();
+    assert!(kept.is_some(), "the first clean-up was not the last");
+    place.pass(SECOND).await;
+    assert_eq!(log.take(), ["clean up"]);
     assert!(live.get::<ConfigMap>("default/a").await.unwrap().is_none());
     place.end([running]).await;
 }
@@ -144,23 +152,18 @@ async fn writes_to_what_is_gone_or_another_are_told_apart() {
     let fail = |status: &mut k8s_openapi::api::core::v1::PodStatus| {
         status.phase = Some("Failed".to_owned());
     };
-    assert!(!client.status(&first, fail).await.unwrap(), "it is gone");
+    let gone = client.status(&first, fail).await.unwrap();
+    assert_eq!(gone, None, "it is gone");
     let second = client.create(&pod).await.unwrap();
-    assert!(
-        !client.status(&first, fail).await.unwrap(),
-        "another has its name"
-    );
+    let other = client.status(&first, fail).await.unwrap();
+    assert_eq!(other, None, "another has its name");
     let phase = |pod: Pod| pod.status.and_then(|status| status.phase);
     let live = client.live();
     let untouched: Pod = live.get("default/p").await.unwrap().unwrap();
     assert_ne!(phase(untouched), Some("Failed".to_owned()));
-    assert!(client.status(&second, fail).await.unwrap());
-    assert!(
-        !client
-            .status(&live.get::<Pod>("default/p").await.unwrap().unwrap(), fail)
-            .await
-            .unwrap()
-    );
+    assert_eq!(client.status(&second, fail).await.unwrap(), Some(()));
+    let failed: Pod = live.get("default/p").await.unwrap().unwrap();
+    assert_eq!(client.status(&failed, fail).await.unwrap(), None);
     place.end([]).await;
 }
 

@@ -68,23 +68,30 @@ impl<'p> Estimator<'p, '_> {
                 Type::Dyn => (sizes[1].scale(1.0).union(unit), None),
                 _ => (sizes[1].scale(1.0), None),
             },
-            Price::Transcode => match types[0] {
-                Type::Text if resolved.function.name == "bytes" => (
-                    sizes[0].scale(PER_CHARACTER),
-                    Some(Size {
-                        min: sizes[0].min,
-                        max: sizes[0].max.saturating_mul(4),
-                    }),
-                ),
-                Type::Bytes if resolved.function.name == "string" => (
-                    sizes[0].scale(PER_CHARACTER),
-                    Some(Size {
-                        min: sizes[0].min / 4,
-                        max: sizes[0].max,
-                    }),
-                ),
-                _ => (unit, None),
-            },
+            Price::Transcode => {
+                // What is only known when it is there may be either.
+                let (cost, open) = match types[0] {
+                    Type::Dyn => (sizes[0].scale(PER_CHARACTER).union(unit), true),
+                    _ => (sizes[0].scale(PER_CHARACTER), false),
+                };
+                match resolved.function.name {
+                    "bytes" if open || matches!(types[0], Type::Text) => (
+                        cost,
+                        Some(Size {
+                            min: sizes[0].min,
+                            max: sizes[0].max.saturating_mul(4),
+                        }),
+                    ),
+                    "string" if open || matches!(types[0], Type::Bytes) => (
+                        cost,
+                        Some(Size {
+                            min: sizes[0].min / 4,
+                            max: sizes[0].max,
+                        }),
+                    ),
+                    _ => (unit, None),
+                }
+            }
             Price::Contains => {
                 let (text, part) = (sizes[0].scale(PER_CHARACTER), sizes[1].scale(PER_CHARACTER));
                 (text.times(part), None)
@@ -107,9 +114,7 @@ impl<'p> Estimator<'p, '_> {
                 Type::List(item) => {
                     let mut each = unit;
                     if matches!(**item, Type::Text | Type::Bytes) {
-                        let way = extended(self.way(all[0]), ITEMS);
-                        let item = self.declared_size(&way).unwrap_or(Size::UNKNOWN);
-                        each = each + item.scale(PER_CHARACTER);
+                        each = each + self.item_size(all[0]).scale(PER_CHARACTER);
                     }
                     (sizes[0].times(each), None)
                 }
@@ -132,9 +137,7 @@ impl<'p> Estimator<'p, '_> {
                 (sizes[0].scale(2.0 * PER_CHARACTER), Some(size))
             }
             Price::Join => {
-                let way = extended(self.way(all[0]), ITEMS);
-                let item = self.declared_size(&way).unwrap_or(Size::UNKNOWN);
-                let mut size = sizes[0].multiplied(item);
+                let mut size = sizes[0].multiplied(self.item_size(all[0]));
                 if let Some(separator) = sizes.get(1) {
                     let between = Size {
                         min: sizes[0].min.saturating_sub(1),
@@ -191,6 +194,16 @@ impl<'p> Estimator<'p, '_> {
             }
         };
         (own + arguments, size)
+    }
+
+    /// The size that the schema declares for items of a list; unbounded if the list is not of the object.
+    fn item_size(&self, list: &Expr) -> Size {
+        let way = self.way(list);
+        if way.is_empty() {
+            return Size::UNKNOWN;
+        }
+        self.declared_size(&extended(way, ITEMS))
+            .unwrap_or(Size::UNKNOWN)
     }
 
     fn price_of_addition(

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::addresses::{Cidr, ip_text};
@@ -53,53 +54,142 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
     Ok(ip)
 }
 
-/// Why Go does not read an address.
-fn unreadable_ip(text: &str) -> &'static str {
-    match text.find(['.', ':', '%']).map(|at| text.as_bytes()[at]) {
-        None | Some(b'%') => "unable to parse IP",
-        Some(b'.') => {
-            let fields: Vec<&str> = text.split('.').collect();
-            let value = |field: &&str| field.parse::<u32>().ok();
-            if text.bytes().any(|b| b != b'.' && !b.is_ascii_digit()) {
-                "unexpected character"
-            } else if fields.iter().any(|field| field.is_empty()) {
-                "IPv4 field must have at least one digit"
-            } else if fields
-                .iter()
-                .any(|field| field.len() > 1 && field.starts_with('0'))
-            {
-                "IPv4 field has octet with leading zero"
-            } else if fields
-                .iter()
-                .any(|field| value(field).is_none_or(|value| value > 255))
-            {
-                "IPv4 field has value >255"
-            } else if fields.len() > 4 {
-                "IPv4 address too long"
-            } else {
-                "IPv4 address too short"
-            }
+/// What is wrong with an address, and where, as Go tells it.
+struct Unreadable<'t> {
+    why: &'static str,
+    at: &'t str,
+}
+
+impl fmt::Display for Unreadable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.why)?;
+        if self.at.is_empty() {
+            return Ok(());
         }
-        Some(_) => {
-            let groups = text.split(':').count();
-            if text
-                .bytes()
-                .any(|b| b != b':' && b != b'.' && !b.is_ascii_hexdigit())
-            {
-                "unexpected character"
-            } else if text.matches("::").count() > 1 {
-                "multiple :: in address"
-            } else if text
-                .split(':')
-                .any(|group| group.len() > 4 && !group.contains('.'))
-            {
-                "each group must have 4 or fewer digits"
-            } else if groups > 8 {
-                "trailing garbage after address"
-            } else {
-                "address string too short"
+        write!(f, " (at {})", go_quote(self.at))
+    }
+}
+
+/// Why Go does not read an address that is none.
+fn unreadable_ip(text: &str) -> Unreadable<'_> {
+    let fault = match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
+        None => Err(whole("unable to parse IP")),
+        Some(b'%') => Err(whole("missing IPv6 address")),
+        Some(b'.') => read_v4(text),
+        Some(_) => read_v6(text),
+    };
+    fault.err().unwrap_or(whole("unable to parse IP"))
+}
+
+/// A fault of no particular place.
+fn whole(why: &'static str) -> Unreadable<'static> {
+    Unreadable { why, at: "" }
+}
+
+fn read_v4(text: &str) -> Result<(), Unreadable<'_>> {
+    let (mut value, mut digits, mut dots) = (0u32, 0, 0);
+    for (i, byte) in text.bytes().enumerate() {
+        let fault = |why| {
+            Err(Unreadable {
+                why,
+                at: &text[i..],
+            })
+        };
+        match byte {
+            b'0'..=b'9' => {
+                if digits == 1 && value == 0 {
+                    return Err(whole("IPv4 field has octet with leading zero"));
+                }
+                value = value * 10 + u32::from(byte - b'0');
+                digits += 1;
+                if value > 255 {
+                    return Err(whole("IPv4 field has value >255"));
+                }
             }
+            b'.' if digits == 0 || i + 1 == text.len() => {
+                return fault("IPv4 field must have at least one digit");
+            }
+            b'.' if dots == 3 => return Err(whole("IPv4 address too long")),
+            b'.' => (value, digits, dots) = (0, 0, dots + 1),
+            _ => return fault("unexpected character"),
         }
+    }
+    if dots < 3 {
+        return Err(whole("IPv4 address too short"));
+    }
+    Ok(())
+}
+
+fn read_v6(text: &str) -> Result<(), Unreadable<'_>> {
+    let (mut rest, zone) = match text.split_once('%') {
+        Some((address, zone)) => (address, Some(zone)),
+        None => (text, None),
+    };
+    if zone == Some("") {
+        return Err(whole("zone must be a non-empty string"));
+    }
+    let mut gap = None;
+    if let Some(after) = rest.strip_prefix("::") {
+        gap = Some(0);
+        rest = after;
+    }
+    let mut bytes = 0;
+    while bytes < 16 && !(rest.is_empty() && gap == Some(bytes)) {
+        let at = rest;
+        let fault = |why| Err(Unreadable { why, at });
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if digits > 4 {
+            return fault("each group must have 4 or less digits");
+        }
+        if digits == 0 {
+            return fault("each colon-separated field must have at least one digit");
+        }
+        if rest[digits..].starts_with('.') {
+            if gap.is_none() && bytes != 12 {
+                return fault(
+                    "embedded IPv4 address must replace the final 2 fields of the address",
+                );
+            }
+            if bytes + 4 > 16 {
+                return fault(
+                    "too many hex fields to fit an embedded IPv4 at the end of the address",
+                );
+            }
+            read_v4(rest)?;
+            (rest, bytes) = ("", bytes + 4);
+            break;
+        }
+        bytes += 2;
+        rest = &rest[digits..];
+        if rest.is_empty() {
+            break;
+        }
+        let at = rest;
+        let fault = |why| Err(Unreadable { why, at });
+        let Some(after) = rest.strip_prefix(':') else {
+            return fault("unexpected character, want colon");
+        };
+        if after.is_empty() {
+            return fault("colon must be followed by more characters");
+        }
+        rest = after;
+        if let Some(after) = rest.strip_prefix(':') {
+            if gap.is_some() {
+                let why = "multiple :: in address";
+                return Err(Unreadable { why, at: rest });
+            }
+            gap = Some(bytes);
+            rest = after;
+        }
+    }
+    if !rest.is_empty() {
+        let why = "trailing garbage after address";
+        return Err(Unreadable { why, at: rest });
+    }
+    match gap {
+        None if bytes < 16 => Err(whole("address string too short")),
+        Some(_) if bytes == 16 => Err(whole("the :: must expand to at least one field of zeros")),
+        _ => Ok(()),
     }
 }
 

@@ -55,7 +55,13 @@ pub(in crate::cel) fn double<'a>(_: &mut Machine<'a>, args: &[Value<'a>]) -> Res
         Value::Double(number) => *number,
         Value::Int(number) => *number as f64,
         Value::Uint(number) => *number as f64,
-        Value::Text(text) => text.parse().map_err(|_| impossible(&args[0], "double"))?,
+        Value::Text(text) => {
+            let number = text.parse().ok().filter(|number: &f64| {
+                // Only a word means infinity: digits that lead there are too many.
+                number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())
+            });
+            number.ok_or_else(|| impossible(&args[0], "double"))?
+        }
         _ => return Err(Fault::no_such_overload()),
     }))
 }
@@ -178,9 +184,7 @@ pub(in crate::cel) fn duration<'a>(_: &mut Machine<'a>, args: &[Value<'a>]) -> R
 pub(in crate::cel) fn timestamp<'a>(_: &mut Machine<'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     match &args[0] {
         Value::Timestamp(time) => Ok(Value::Timestamp(*time)),
-        Value::Int(seconds) => Timestamp::from_second(*seconds)
-            .ok()
-            .filter(|time| in_range(*time))
+        Value::Int(seconds) => timestamp_at(*seconds)
             .map(Value::Timestamp)
             .ok_or_else(|| Fault::new("timestamp overflow")),
         Value::Text(text) => parse_timestamp(text)
@@ -188,6 +192,12 @@ pub(in crate::cel) fn timestamp<'a>(_: &mut Machine<'a>, args: &[Value<'a>]) -> 
             .ok_or_else(|| impossible(&args[0], "google.protobuf.Timestamp")),
         _ => Err(Fault::no_such_overload()),
     }
+}
+
+/// The moment so many seconds after 1970.
+pub(in crate::cel) fn timestamp_at(seconds: i64) -> Option<Timestamp> {
+    let time = Timestamp::from_second(seconds).ok();
+    time.filter(|time| in_range(*time))
 }
 
 /// Whether a time lies in the years that expressions know.
@@ -303,6 +313,9 @@ pub(in crate::cel) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     // The parser also takes forms that RFC 3339 does not know.
     let bytes = text.as_bytes();
     if bytes.len() < 20 || bytes[10] != b'T' || bytes[4] != b'-' || bytes[13] != b':' {
+        return None;
+    }
+    if bytes[17..19] == *b"60" {
         return None;
     }
     parse_rfc3339(text).filter(|time| in_range(*time))

@@ -156,41 +156,111 @@ pub(in crate::cel) fn format<'a>(
     machine: &mut Machine<'a>,
     args: &[Value<'a>],
 ) -> Result<Value<'a>> {
-    let [Value::Text(pattern), Value::List(values)] = args else {
+    let [Value::Text(template), Value::List(values)] = args else {
         return Err(Fault::no_such_overload());
     };
     let mut out = String::new();
-    let mut rest = &**pattern;
     let mut index = 0;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('%') {
-            out.push('%');
-            rest = after;
+    for piece in Template::of(template) {
+        if let Piece::Text(text) = piece {
+            out.push_str(text);
             continue;
         }
         let value = values
             .get(index)
-            .ok_or_else(|| Fault::new(format!("index {index} out of range")))??;
+            .ok_or_else(|| Fault::new(out_of_range(index)))??;
         index += 1;
-        if rest.is_empty() {
-            return Err(Fault::new("unexpected end of string"));
-        }
-        let (clause, precision, after) = clause(rest)
-            .map_err(|why| Fault::new(format!("could not parse formatting clause: {why}")))?;
-        let text = filled(clause, precision, &value)
+        let Clause { letter, precision } = piece.clause().map_err(Fault::new)?;
+        let text = filled(letter, precision, &value)
             .map_err(|why| Fault::new(format!("error during formatting: {why}")))?;
         out.push_str(&text);
         machine.allow_text(out.len())?;
-        rest = after;
     }
-    out.push_str(rest);
     Ok(out.into())
 }
 
-/// The letter of a clause, its precision and what follows.
-fn clause(text: &str) -> Result<(char, Option<usize>, &str), String> {
+/// That a template has more clauses than there are values.
+pub(in crate::cel) fn out_of_range(index: usize) -> String {
+    format!("index {index} out of range")
+}
+
+/// A text with clauses to fill, piece by piece.
+pub(in crate::cel) struct Template<'t> {
+    rest: &'t str,
+}
+
+/// A piece of a template.
+pub(in crate::cel) enum Piece<'t> {
+    Text(&'t str),
+    Clause(Clause),
+    /// Not how a clause is written.
+    Unreadable(String),
+    /// A clause that the text ends in.
+    Cut,
+}
+
+/// How a value is shown: `%.2f` is the letter `f` with a precision of 2.
+pub(in crate::cel) struct Clause {
+    pub(in crate::cel) letter: char,
+    precision: Option<usize>,
+}
+
+impl Piece<'_> {
+    /// The clause that a piece is to be; none is in a text.
+    pub(in crate::cel) fn clause(self) -> Result<Clause, String> {
+        match self {
+            Piece::Clause(clause) => Ok(clause),
+            Piece::Unreadable(why) => Err(format!("could not parse formatting clause: {why}")),
+            Piece::Text(_) | Piece::Cut => Err("unexpected end of string".to_owned()),
+        }
+    }
+}
+
+impl<'t> Template<'t> {
+    pub(in crate::cel) fn of(text: &'t str) -> Self {
+        Template { rest: text }
+    }
+}
+
+impl<'t> Iterator for Template<'t> {
+    type Item = Piece<'t>;
+
+    fn next(&mut self) -> Option<Piece<'t>> {
+        let rest = self.rest;
+        match rest.find('%') {
+            None if rest.is_empty() => None,
+            None => {
+                self.rest = "";
+                Some(Piece::Text(rest))
+            }
+            Some(0) if rest.starts_with("%%") => {
+                self.rest = &rest[2..];
+                Some(Piece::Text("%"))
+            }
+            Some(0) if rest.len() == 1 => {
+                self.rest = "";
+                Some(Piece::Cut)
+            }
+            Some(0) => Some(match clause(&rest[1..]) {
+                Ok((clause, after)) => {
+                    self.rest = after;
+                    Piece::Clause(clause)
+                }
+                Err(why) => {
+                    self.rest = "";
+                    Piece::Unreadable(why)
+                }
+            }),
+            Some(at) => {
+                self.rest = &rest[at..];
+                Some(Piece::Text(&rest[..at]))
+            }
+        }
+    }
+}
+
+/// Reads a clause behind its `%`, and gives what follows.
+fn clause(text: &str) -> Result<(Clause, &str), String> {
     let mut rest = text;
     let mut precision = None;
     if let Some(after) = text.strip_prefix('.') {
@@ -215,21 +285,37 @@ fn clause(text: &str) -> Result<(char, Option<usize>, &str), String> {
     if !"sdfebxXo".contains(letter) {
         return Err(format!("unrecognized formatting clause \"{letter}\""));
     }
-    Ok((letter, precision, &rest[letter.len_utf8()..]))
+    Ok((Clause { letter, precision }, &rest[letter.len_utf8()..]))
+}
+
+/// Why a clause cannot show a value of some type.
+pub(in crate::cel) fn wrong_for_clause(letter: char, kind: &str) -> String {
+    let wanted = match letter {
+        's' => {
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+        }
+        'd' => "decimal clause can only be used on integers",
+        'f' => "fixed-point clause can only be used on doubles",
+        'e' => "scientific clause can only be used on doubles",
+        'b' => "only integers and bools can be formatted as binary",
+        'o' => "octal clause can only be used on integers",
+        _ => "only integers, byte buffers, and strings can be formatted as hex",
+    };
+    format!("{wanted}, was given {kind}")
 }
 
 fn filled(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<String, String> {
-    let kind = value.kind();
+    let wrong = || wrong_for_clause(letter, value.kind());
     let precision = precision.unwrap_or(6);
-    let number = match value {
-        Value::Double(number) => Some(*number),
+    let number = || match value {
+        Value::Double(number) => Ok(*number),
         Value::Text(text) => match &**text {
-            "NaN" => Some(f64::NAN),
-            "Infinity" => Some(f64::INFINITY),
-            "-Infinity" => Some(f64::NEG_INFINITY),
-            _ => None,
+            "NaN" => Ok(f64::NAN),
+            "Infinity" => Ok(f64::INFINITY),
+            "-Infinity" => Ok(f64::NEG_INFINITY),
+            _ => Err(wrong()),
         },
-        _ => None,
+        _ => Err(wrong()),
     };
     let hex = |bytes: &[u8]| {
         bytes.iter().fold(String::new(), |mut text, byte| {
@@ -248,53 +334,20 @@ fn filled(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<S
         ('s', value) => shown(value)?,
         ('d', Value::Int(number)) => number.to_string(),
         ('d', Value::Uint(number)) => number.to_string(),
-        ('d', _) => {
-            return Err(format!(
-                "decimal clause can only be used on integers, was given {kind}"
-            ));
-        }
-        ('f', _) => match number {
-            Some(number) => grouped(number, precision),
-            None => {
-                return Err(format!(
-                    "fixed-point clause can only be used on doubles, was given {kind}"
-                ));
-            }
-        },
-        ('e', _) => match number {
-            Some(number) => scientific(number, precision),
-            None => {
-                return Err(format!(
-                    "scientific clause can only be used on doubles, was given {kind}"
-                ));
-            }
-        },
+        ('f', _) => grouped(number()?, precision),
+        ('e', _) => scientific(number()?, precision),
         ('b', Value::Int(number)) => signed(*number, format!("{:b}", number.unsigned_abs())),
         ('b', Value::Uint(number)) => format!("{number:b}"),
         ('b', Value::Bool(value)) => u8::from(*value).to_string(),
-        ('b', _) => {
-            return Err(format!(
-                "only integers and bools can be formatted as binary, was given {kind}"
-            ));
-        }
         ('o', Value::Int(number)) => signed(*number, format!("{:o}", number.unsigned_abs())),
         ('o', Value::Uint(number)) => format!("{number:o}"),
-        ('o', _) => {
-            return Err(format!(
-                "octal clause can only be used on integers, was given {kind}"
-            ));
-        }
-        (letter, value) => {
+        ('x' | 'X', value) => {
             let digits = match value {
                 Value::Int(number) => signed(*number, format!("{:x}", number.unsigned_abs())),
                 Value::Uint(number) => format!("{number:x}"),
                 Value::Text(text) => hex(text.as_bytes()),
                 Value::Bytes(bytes) => hex(bytes),
-                _ => {
-                    return Err(format!(
-                        "only integers, byte buffers, and strings can be formatted as hex, was given {kind}"
-                    ));
-                }
+                _ => return Err(wrong()),
             };
             if letter == 'X' {
                 digits.to_uppercase()
@@ -302,6 +355,7 @@ fn filled(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<S
                 digits
             }
         }
+        _ => return Err(wrong()),
     })
 }
 
@@ -365,10 +419,7 @@ fn shown(value: &Value<'_>) -> Result<String, String> {
         | Value::Duration(_)
         | Value::Timestamp(_)
         | Value::Kind(_) => Ok(convert::shown(value)),
-        _ => Err(format!(
-            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {}",
-            value.kind()
-        )),
+        _ => Err(wrong_for_clause('s', value.kind())),
     }
 }
 

@@ -36,7 +36,7 @@ fn time_zone(name: &str) -> Result<TimeZone> {
         };
         return offset().ok_or_else(|| Fault::new(format!("unknown time zone {name}")));
     }
-    if name.is_empty() {
+    if matches!(name, "" | "UTC") {
         return Ok(TimeZone::UTC);
     }
     TimeZone::get(name).map_err(|_| Fault::new(format!("unknown time zone {name}")))

@@ -49,7 +49,6 @@ impl Url {
         let mut user = "";
         if let Some(after) = rest.strip_prefix("//")
             && (!scheme.is_empty() || !rest.starts_with("///"))
-            && !scheme.is_empty()
         {
             let end = after.find('/').unwrap_or(after.len());
             (host, path) = after.split_at(end);

@@ -57,6 +57,20 @@ fn without_bounds_the_size_of_a_request_bounds() {
 }
 
 #[test]
+fn the_text_of_a_number_or_a_text_is_no_longer_than_the_text() {
+    let schema = json!({"type": "object", "properties": {
+        "bound": {"x-kubernetes-int-or-string": true, "maxLength": 32},
+        "number": {"type": "integer"},
+    }});
+    let object = json!({"bound": "1Gi", "number": 3});
+    let most = |source| costs(schema.clone(), &object, source).0;
+    let rule = "quantity(string(self.bound)).isGreaterThan(quantity('1'))";
+    assert!(most(rule) < 100, "{}", most(rule));
+    // How long a number's own text is, nobody says.
+    assert!(most("string(self.number).contains('1')") > 100_000);
+}
+
+#[test]
 fn what_costs_too_much_is_stopped() {
     let sources = [
         "lists.range(100000).all(x, lists.range(100).all(y, x + y >= 0))",

@@ -4,8 +4,8 @@ use super::*;
 fn issues(source: &str) -> Vec<String> {
     match Program::compile(source, &Variables::default()) {
         Ok(program) => panic!("{source} compiles to {}", program.output()),
-        Err(issues) => issues
-            .to_string()
+        Err(error) => refused(error)
+            .trim_start_matches("issues: ")
             .lines()
             .filter_map(|line| line.strip_prefix("ERROR: <input>:"))
             .map(str::to_owned)
@@ -27,8 +27,37 @@ fn what_does_not_parse_is_refused_with_its_place() {
         ),
         (
             "a.",
-            "1:3: Syntax error: no viable alternative at input '. <EOF>'".to_owned(),
+            "1:3: Syntax error: no viable alternative at input '.'".to_owned(),
         ),
+        (
+            "a. +",
+            "1:4: Syntax error: no viable alternative at input '. +'".to_owned(),
+        ),
+        (
+            "1, 2",
+            "1:2: Syntax error: mismatched input ',' expecting <EOF>".to_owned(),
+        ),
+        (
+            "&& true",
+            format!("1:1: Syntax error: extraneous input '&&' expecting {STARTS}"),
+        ),
+        (
+            "[1, 2",
+            "1:6: Syntax error: mismatched input '<EOF>' expecting {']', ','}".to_owned(),
+        ),
+        (
+            "{'a' 1}",
+            "1:6: Syntax error: missing ':' at '1'".to_owned(),
+        ),
+        (
+            "[1][0:1]",
+            "1:6: Syntax error: mismatched input ':' expecting ']'".to_owned(),
+        ),
+        (
+            "'\\q'",
+            "1:1: Syntax error: token recognition error at: ''\\q'".to_owned(),
+        ),
+        ("1e400 > 1.0", "1:1: invalid double literal".to_owned()),
         ("for", "1:1: reserved identifier: for".to_owned()),
         (
             "99999999999999999999",
@@ -59,10 +88,9 @@ fn what_does_not_parse_is_refused_with_its_place() {
 
 #[test]
 fn places_count_characters_and_wide_ones_are_marked_wide() {
-    let issues = Program::compile("'ä' + 1", &Variables::default()).unwrap_err();
     assert_eq!(
-        issues.to_string(),
-        "ERROR: <input>:1:5: found no matching overload for '_+_' applied to '(string, int)'\n | 'ä' + 1\n | .．..^"
+        value("'ä' + 1"),
+        "issues: ERROR: <input>:1:5: found no matching overload for '_+_' applied to '(string, int)'\n | 'ä' + 1\n | .．..^"
     );
 }
 
@@ -145,6 +173,49 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
+fn a_template_fits_the_values_that_are_written_beside_it() {
+    let cases = [
+        ("'%s %d'.format(['a'])", "1:15: index 1 out of range"),
+        (
+            "'%d'.format(['a'])",
+            "1:14: error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        (
+            "'%s'.format([[1, optional.none()]])",
+            "1:31: error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given optional_type",
+        ),
+        (
+            "'%q'.format([1])",
+            "1:12: could not parse formatting clause: unrecognized formatting clause \"q\"",
+        ),
+        ("'%'.format([])", "1:11: unexpected end of string"),
+        (
+            "'%s'.format([1, 2])",
+            "1:12: too many arguments supplied to string.format (expected 1, got 2)",
+        ),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(issues(source), [expected], "{source}");
+    }
+}
+
+#[test]
+fn what_is_known_to_fail_is_refused_before_it_runs() {
+    for source in [
+        "int('x') == 1",
+        "uint(-1) == 1u",
+        "bool('yes')",
+        "'a'.find('(') == ''",
+    ] {
+        let refused = Program::compile(source, &Variables::default());
+        assert!(
+            matches!(refused, Err(CompileError::Constant(_))),
+            "{source}"
+        );
+    }
+}
+
+#[test]
 fn types_follow_from_the_parts() {
     let cases = [
         ("[1].map(x, string(x))", "list(string)"),
@@ -177,10 +248,8 @@ fn what_is_nested_too_deep_is_refused() {
         format!("[1]{}", ".map(x, [x])".repeat(1_000)),
     ];
     for source in deep {
-        let refused = Program::compile(&source, &Variables::default())
-            .unwrap_err()
-            .to_string();
-        assert!(refused.starts_with("ERROR"), "{refused:.200}");
+        let refused = value(&source);
+        assert!(refused.starts_with("issues: ERROR"), "{refused:.200}");
     }
     assert_eq!(value(&vec!["1"; 240].join(" + ")), "240");
     let nested = format!("{}1{}", "[".repeat(90), "]".repeat(90));
@@ -188,9 +257,7 @@ fn what_is_nested_too_deep_is_refused() {
     let wide = vec!["1 == 1"; 5_000].join(" && ");
     assert_eq!(value(&wide), "true");
     let long = format!("'{}' == ''", "a".repeat(100_001));
-    let refused = Program::compile(&long, &Variables::default())
-        .unwrap_err()
-        .to_string();
+    let refused = value(&long);
     assert!(
         refused.contains("expression code point size exceeds limit"),
         "{refused:.200}"

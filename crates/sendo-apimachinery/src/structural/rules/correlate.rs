@@ -37,7 +37,7 @@ impl<'o> Pair<'o> {
     /// The pair of an item: known only by the keys of a list of type `map`.
     pub(super) fn item(&self, index: usize) -> Option<Pair<'o>> {
         let new = self.new.get(index)?;
-        let old = item_by_keys(self.schema, self.old.as_array()?, new)?;
+        let old = item_by_keys(self.schema, self.old.as_array()?, new, index)?;
         Some(Pair {
             new,
             old,
@@ -69,11 +69,12 @@ impl<'o> Pair<'o> {
     }
 }
 
-/// The item of a list of type `map` that has the keys of another.
+/// The item of a list of type `map` that has the keys of another, most often at its place.
 pub(super) fn item_by_keys<'o>(
     schema: &Structural,
     items: &'o [Value],
     of: &Value,
+    place: usize,
 ) -> Option<&'o Value> {
     if schema.list_type.as_deref() != Some("map") || schema.list_map_keys.is_empty() {
         return None;
@@ -83,5 +84,6 @@ pub(super) fn item_by_keys<'o>(
         let keys = &schema.list_map_keys;
         item.is_object() && keys.iter().all(|key| item.get(key) == wanted.get(key))
     };
-    items.iter().find(same)
+    let near = items.get(place).filter(same);
+    near.or_else(|| items.iter().find(same))
 }

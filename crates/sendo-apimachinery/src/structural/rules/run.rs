@@ -95,7 +95,7 @@ impl<'o> Place<'o> {
         Place {
             schema,
             value,
-            old: before.and_then(|items| item_by_keys(self.schema, items, value)),
+            old: before.and_then(|items| item_by_keys(self.schema, items, value, index)),
             current,
             nearest,
         }

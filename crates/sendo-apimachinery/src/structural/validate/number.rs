@@ -162,6 +162,10 @@ fn multiple_of(place: &Place<'_>, number: &Number, figure: Figure, factor: f64) 
 
 /// `Checked value must be of type integer …`, if a number does not fit the schema's type and format.
 fn out_of_range(place: &Place<'_>, figure: Figure, what: &str) -> Option<Error> {
+    // Of several types none has a range of its own.
+    if place.schema.int_or_string {
+        return None;
+    }
     let type_name = place.schema.types().first().copied().unwrap_or_default();
     let format = place.schema.constraints.format.as_str();
     let whole = match figure {

@@ -606,7 +606,7 @@ async fn a_transform_cuts_down_what_is_kept_and_its_panic_costs_one_object() {
 
     // What was cut is never written back from the cache.
     let client = crate::Client::new(client, cache, world, Default::default());
-    let change = client.modify::<ConfigMap>(&kept, |map| {
+    let change = client.modify::<ConfigMap, _>(&kept, |map| {
         map.data
             .get_or_insert_default()
             .insert("k".into(), "v".into());

@@ -6,9 +6,9 @@ use storage_bucket::api::StorageBucket;
 #[test]
 fn every_sample_has_a_storage_bucket() {
     for sample in [
-        include_str!("../samples/bucket.yaml"),
-        include_str!("../samples/public-bucket.yaml"),
-        include_str!("../samples/managed-bucket.yaml"),
+        include_str!("../../samples/bucket.yaml"),
+        include_str!("../../samples/public-bucket.yaml"),
+        include_str!("../../samples/managed-bucket.yaml"),
     ] {
         let documents: Vec<Value> = serde_saphyr::from_multiple(sample).unwrap();
         let is_bucket = |object: &&Value| object["kind"] == "StorageBucket";

@@ -1,0 +1,194 @@
+//! What stands between operators: literals, names, calls, lists, maps and messages.
+
+use super::{Parser, Result, STARTS};
+use crate::cel::escape::is_reserved;
+use crate::cel::lex::{Spot, Token};
+use crate::cel::macros;
+use crate::cel::syntax::{Entry, Expr, Item, Kind, Literal};
+
+impl Parser {
+    pub(super) fn primary(&mut self) -> Result<Expr> {
+        let Spot { token, place, .. } = self.spot().clone();
+        let literal = match token {
+            Token::Int(text) => match int(&text) {
+                Some(value) => Literal::Int(value),
+                None => return Err(self.report(place, "invalid int literal")),
+            },
+            Token::Uint(text) => match uint(&text) {
+                Some(value) => Literal::Uint(value),
+                None => return Err(self.report(place, "invalid uint literal")),
+            },
+            Token::Float(text) => match double(&text) {
+                Some(value) => Literal::Double(value),
+                None => return Err(self.report(place, "invalid double literal")),
+            },
+            Token::Text(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => Literal::Text(text),
+                Err(_) => return Err(self.report(place, "invalid UTF-8 string")),
+            },
+            Token::Bytes(bytes) => Literal::Bytes(bytes),
+            Token::Mark("true") => Literal::Bool(true),
+            Token::Mark("false") => Literal::Bool(false),
+            Token::Mark("null") => Literal::Null,
+            Token::Mark("(") => {
+                self.at += 1;
+                let inner = self.expr()?;
+                self.expect(")")?;
+                return Ok(inner);
+            }
+            Token::Mark("[") => return self.list(place),
+            Token::Mark("{") => return self.map(place),
+            Token::Mark(".") => {
+                self.at += 1;
+                return match &self.spot().token {
+                    Token::Ident(_) => self.named(),
+                    _ => Err(self.mismatched("IDENTIFIER")),
+                };
+            }
+            Token::Ident(_) => return self.named(),
+            Token::Mark(_) | Token::Quoted(_) | Token::End => return self.no_value(),
+        };
+        self.at += 1;
+        self.node(place, Kind::Literal(literal))
+    }
+
+    /// Tells that no value begins here. If one does right behind, reading goes on with that.
+    fn no_value(&mut self) -> Result<Expr> {
+        if self.spot().token == Token::End || !self.begins_value(self.at + 1) {
+            return Err(self.mismatched(STARTS));
+        }
+        let text = self.spot().text.clone();
+        self.syntax(format!("extraneous input '{text}' expecting {STARTS}"));
+        self.at += 1;
+        self.primary()
+    }
+
+    /// A variable, a call or a message.
+    fn named(&mut self) -> Result<Expr> {
+        let Spot { token, place, .. } = self.spot().clone();
+        let Token::Ident(name) = token else {
+            return Err(self.mismatched("IDENTIFIER"));
+        };
+        if let Some(name) = self.message_name() {
+            return self.message(name);
+        }
+        self.at += 1;
+        if is_reserved(name.as_str()) {
+            return Err(self.report(place, format!("reserved identifier: {name}")));
+        }
+        if self.is("(") {
+            let open = self.spot().place;
+            let args = self.arguments()?;
+            return macros::global_call(self, open, name, args);
+        }
+        self.node(place, Kind::Ident(name))
+    }
+
+    /// The dotted name of a message literal that begins here.
+    fn message_name(&self) -> Option<String> {
+        let mut at = self.at;
+        let mut name = String::new();
+        loop {
+            match &self.spots[at].token {
+                Token::Ident(part) => name.push_str(part),
+                _ => return None,
+            }
+            match self.spots[at + 1].token {
+                Token::Mark("{") => return Some(name),
+                Token::Mark(".") => name.push('.'),
+                _ => return None,
+            }
+            at += 2;
+        }
+    }
+
+    fn message(&mut self, name: String) -> Result<Expr> {
+        while !self.is("{") {
+            self.at += 1;
+        }
+        let place = self.spot().place;
+        self.at += 1;
+        let mut fields = Vec::new();
+        loop {
+            if self.take("}").is_some() {
+                break;
+            }
+            self.take("?");
+            if !matches!(self.spot().token, Token::Ident(_) | Token::Quoted(_)) {
+                return Err(self.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
+            }
+            self.at += 1;
+            self.expect(":")?;
+            fields.push(self.expr()?);
+            if self.take(",").is_none() {
+                self.close("}")?;
+                break;
+            }
+        }
+        self.node(place, Kind::Struct { name, fields })
+    }
+
+    fn list(&mut self, place: u32) -> Result<Expr> {
+        self.at += 1;
+        let mut items = Vec::new();
+        loop {
+            if self.take("]").is_some() {
+                break;
+            }
+            let optional = self.take("?").is_some();
+            let value = self.expr()?;
+            items.push(Item { value, optional });
+            if self.take(",").is_none() {
+                self.close("]")?;
+                break;
+            }
+        }
+        self.node(place, Kind::List(items))
+    }
+
+    fn map(&mut self, place: u32) -> Result<Expr> {
+        self.at += 1;
+        let mut entries = Vec::new();
+        loop {
+            if self.take("}").is_some() {
+                break;
+            }
+            let optional = self.take("?").is_some();
+            let key = self.expr()?;
+            self.expect(":")?;
+            let value = self.expr()?;
+            entries.push(Entry {
+                key,
+                value,
+                optional,
+            });
+            if self.take(",").is_none() {
+                self.close("}")?;
+                break;
+            }
+        }
+        self.node(place, Kind::Map(entries))
+    }
+}
+
+pub(super) fn int(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text),
+    };
+    match digits.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn uint(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+pub(super) fn double(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}

@@ -1,0 +1,237 @@
+//! A server to tell tables to, and a namespace and a group on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use sendo_server::{ApiServer, Options};
+use sendo_store::Memory;
+use sendo_world::World;
+use serde_json::{Value, json};
+
+/// What tables call the namespace and the group they work in.
+const NAMESPACE: &str = "here";
+const GROUP: &str = "example.dev";
+
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A server with a namespace and an API group that nobody else uses.
+pub(crate) struct Place {
+    client: kube::Client,
+    world: World,
+    /// The names on the server of what tables call `here` and `example.dev`.
+    namespace: String,
+    group: String,
+    is_real: bool,
+}
+
+/// An answer, read to its end, in the words of the tables.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Answer {
+    /// What a refusal says is wrong, each with its field, in one order.
+    ///
+    /// Real servers walk maps in any order.
+    pub(crate) fn causes(&self) -> Vec<String> {
+        let causes = self.body["details"]["causes"].as_array();
+        let text = |cause: &Value| {
+            let [field, message] =
+                ["field", "message"].map(|key| cause[key].as_str().unwrap_or(""));
+            format!("{field}: {message}")
+        };
+        let mut causes: Vec<String> = causes.into_iter().flatten().map(text).collect();
+        causes.sort();
+        causes
+    }
+}
+
+impl Place {
+    pub(crate) async fn open() -> Self {
+        let world = World::real();
+        let place = match std::env::var("SENDO_REAL_KUBECONFIG") {
+            Ok(path) => {
+                let id = world.random().name_suffix(6);
+                let kubeconfig = Kubeconfig::read_from(path).expect("the kubeconfig is readable");
+                let options = KubeConfigOptions::default();
+                let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+                let config = config.expect("the kubeconfig names a cluster");
+                Place {
+                    client: config.try_into().expect("the kubeconfig makes a client"),
+                    namespace: format!("contract-{id}"),
+                    group: format!("{id}.{GROUP}"),
+                    world,
+                    is_real: true,
+                }
+            }
+            Err(_) => {
+                let store = Arc::new(Memory::new(world.clock().clone(), Default::default()));
+                let options = Options::new(store, world.clone());
+                let server = ApiServer::start(options).await.expect("the server starts");
+                Place {
+                    client: kube::Client::new(server.client_service(), "default"),
+                    namespace: NAMESPACE.to_owned(),
+                    group: GROUP.to_owned(),
+                    world,
+                    is_real: false,
+                }
+            }
+        };
+        let namespace = json!({"metadata": {"name": NAMESPACE}});
+        let made = place
+            .call("POST", "/api/v1/namespaces", "application/json", &namespace)
+            .await;
+        assert_eq!(made.code, 201, "{}", made.body);
+        place
+    }
+
+    /// Deletes what was made.
+    pub(crate) async fn close(self) {
+        if !self.is_real {
+            return;
+        }
+        let definitions = self.get(DEFINITIONS).await;
+        for definition in definitions.body["items"].as_array().into_iter().flatten() {
+            if definition["spec"]["group"] == GROUP {
+                let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+                self.delete(&format!("{DEFINITIONS}/{name}")).await;
+            }
+        }
+        self.delete(&format!("/api/v1/namespaces/{NAMESPACE}"))
+            .await;
+    }
+
+    /// Sends a request whose names are those of the tables.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Answer {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(self.outward(path))
+            .header("content-type", content_type)
+            .header("user-agent", "contract/1")
+            .body(Body::from(self.outward(&body).into_bytes()))
+            .expect("the request is well formed");
+        let response = self.client.send(request).await.expect("the server answers");
+        let code = response.status().as_u16();
+        let warnings = response.headers().get_all("warning").iter();
+        let warnings = warnings
+            .map(|warning| self.inward(warning.to_str().unwrap_or_default()))
+            .collect();
+        let bytes = response
+            .into_body()
+            .collect()
+            .await
+            .expect("the answer ends");
+        let text = self.inward(&String::from_utf8_lossy(&bytes.to_bytes()));
+        Answer {
+            code,
+            body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
+            warnings,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.call("GET", path, "application/json", &Value::Null)
+            .await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.call("POST", path, "application/json", body).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.call("DELETE", path, "application/json", &Value::Null)
+            .await
+    }
+
+    /// Creates a definition and waits until its objects are served.
+    pub(crate) async fn define(&self, definition: &Value) -> Answer {
+        let answer = self.post(DEFINITIONS, definition).await;
+        if answer.code == 201 {
+            let spec = &definition["spec"];
+            let versions = spec["versions"].as_array().into_iter().flatten();
+            let served = versions.filter(|version| version["served"] == true);
+            for version in served {
+                let [version, plural] = [&version["name"], &spec["names"]["plural"]]
+                    .map(|name| name.as_str().unwrap_or_default());
+                let path = format!("/apis/{GROUP}/{version}/{plural}");
+                while self.get(&path).await.code != 200 {
+                    self.wait(50).await;
+                }
+            }
+        }
+        answer
+    }
+
+    /// Waits until a real server has taken in that a definition changed, which nothing tells.
+    pub(crate) async fn settle(&self) {
+        if self.is_real {
+            self.wait(1500).await;
+        }
+    }
+
+    pub(crate) async fn wait(&self, milliseconds: u64) {
+        let pause = Duration::from_millis(milliseconds);
+        self.world.clock().sleep(pause).await;
+    }
+
+    fn outward(&self, text: &str) -> String {
+        text.replace(GROUP, &self.group)
+            .replace("namespaces/here", &format!("namespaces/{}", self.namespace))
+            .replace("\"here\"", &format!("{:?}", self.namespace))
+    }
+
+    fn inward(&self, text: &str) -> String {
+        text.replace(&self.group, GROUP)
+            .replace(&self.namespace, NAMESPACE)
+            .replace(&reversed(&self.group), &reversed(GROUP))
+    }
+}
+
+/// A group as names in OpenAPI begin with it.
+fn reversed(group: &str) -> String {
+    let mut parts: Vec<&str> = group.split('.').collect();
+    parts.reverse();
+    parts.join(".")
+}
+
+/// A definition of `Widget`s in one version with a schema for their spec.
+pub(crate) fn widgets(plural: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}")},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind_of(plural)},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+            }],
+        },
+    })
+}
+
+/// `widgets` are `Widget`s.
+pub(crate) fn kind_of(plural: &str) -> String {
+    let singular = plural.strip_suffix('s').unwrap_or(plural);
+    let (first, rest) = singular.split_at(1);
+    format!("{}{rest}", first.to_uppercase())
+}

@@ -1,0 +1,425 @@
+//! What manifests let a program do, and what of it the program does.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use sendo::election::ElectionOptions;
+use sendo::{Config, ObjectExt, Typed};
+use sendo_server::{Body, Caller, User};
+use serde_json::Value;
+use tower::Service;
+
+use crate::cluster::{TestCluster, lock};
+
+/// The rights that manifests give a ServiceAccount, and what a program that runs
+/// as that account makes of them; see [`TestCluster::rights`].
+#[derive(Clone)]
+pub struct Rights {
+    cluster: TestCluster,
+    namespace: String,
+    account: String,
+    given: Vec<Right>,
+    asked: Requests,
+}
+
+/// What each replica has asked for.
+type Requests = Arc<Mutex<BTreeMap<(String, Asked), Counts>>>;
+
+/// One verb on one resource, somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Right {
+    /// Only in this namespace.
+    namespace: Option<String>,
+    group: String,
+    /// With its subresource: `bars/status`.
+    resource: String,
+    verb: String,
+    /// Only for these objects, unless there are none.
+    names: Vec<String>,
+}
+
+/// What a request asks to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    verb: &'static str,
+    group: String,
+    resource: String,
+    namespace: Option<String>,
+    name: Option<String>,
+    /// A watch that begins with all there is: what other API servers, and older
+    /// ones, are asked to list.
+    lists: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    all: u64,
+    refused: u64,
+}
+
+impl TestCluster {
+    /// Creates what `manifests` hold: one ServiceAccount, roles, bindings and
+    /// namespaces, in YAML documents.
+    ///
+    /// # Panics
+    /// If there is anything else in them, or not just one ServiceAccount.
+    pub async fn rights(&self, manifests: &str) -> Rights {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(manifests)
+            .unwrap_or_else(|error| panic!("the manifests are no YAML: {error}"));
+        let mut made = Made::default();
+        for document in documents {
+            made.create(self, document).await;
+        }
+        let [account] = &made.accounts[..] else {
+            panic!(
+                "the manifests have {} service accounts",
+                made.accounts.len()
+            );
+        };
+        Rights {
+            cluster: self.clone(),
+            namespace: account.namespace().unwrap_or_default().to_owned(),
+            account: account.name().to_owned(),
+            given: made.given_to(account),
+            asked: Arc::default(),
+        }
+    }
+}
+
+impl Rights {
+    /// The settings of a replica of a program that runs as the account. Replicas
+    /// elect a leader by a lease called as the account is, in its namespace.
+    pub fn replica(&self, name: &str) -> Config {
+        let user = User::service_account(&self.namespace, &self.account);
+        let counted = Counted {
+            inner: self.cluster.server().as_user(user),
+            replica: name.to_owned(),
+            asked: Arc::clone(&self.asked),
+        };
+        let client = kube::Client::new(counted, &self.namespace);
+        let election = ElectionOptions::new(&self.namespace, &self.account);
+        Config {
+            election: Some(election),
+            ..Config::new(client, self.cluster.world().child(name))
+        }
+    }
+
+    /// What was refused for want of a right, a line each.
+    pub fn refused(&self) -> Vec<String> {
+        let asked = lock(&self.asked);
+        let refused = asked.iter().filter(|(_, counts)| counts.refused > 0);
+        refused.map(|((_, asked), _)| asked.to_string()).collect()
+    }
+
+    /// The rights that no request has needed, a line each: `get pods`.
+    ///
+    /// Rights that are looked up on the way of a request for something else, such
+    /// as `bind` and `escalate`, are always among them.
+    pub fn unused(&self) -> Vec<String> {
+        let asked = lock(&self.asked);
+        let is_used = |right: &Right| asked.keys().any(|(_, asked)| right.allows(asked));
+        let unused = self.given.iter().filter(|right| !is_used(right));
+        unused.map(Right::to_string).collect()
+    }
+
+    /// How often a replica has asked for each kind of write, whatever came of it,
+    /// by verb and resource: `patch pods/status`.
+    pub fn writes_of(&self, replica: &str) -> BTreeMap<String, u64> {
+        let mut writes = BTreeMap::new();
+        for ((name, asked), counts) in lock(&self.asked).iter() {
+            if name == replica && !["get", "list", "watch"].contains(&asked.verb) {
+                let line = line(asked.verb, &asked.resource, &asked.group);
+                *writes.entry(line).or_default() += counts.all;
+            }
+        }
+        writes
+    }
+
+    /// How often a replica has renewed its lease, which is all that a program at
+    /// rest writes.
+    ///
+    /// # Panics
+    /// If it has asked for any other write, even for one that changed nothing.
+    pub fn renewals_of(&self, replica: &str) -> u64 {
+        let mut writes = self.writes_of(replica);
+        let renewals = writes.remove("update leases.coordination.k8s.io");
+        assert!(writes.is_empty(), "not only renewals: {writes:?}");
+        renewals.unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rights")
+            .field("account", &format!("{}/{}", self.namespace, self.account))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The objects of the manifests.
+#[derive(Default)]
+struct Made {
+    accounts: Vec<ServiceAccount>,
+    cluster_roles: Vec<ClusterRole>,
+    roles: Vec<Role>,
+    cluster_bindings: Vec<ClusterRoleBinding>,
+    bindings: Vec<RoleBinding>,
+}
+
+impl Made {
+    async fn create(&mut self, cluster: &TestCluster, document: Value) {
+        let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "Namespace" => drop(created::<Namespace>(cluster, document).await),
+            "ServiceAccount" => self.accounts.push(created(cluster, document).await),
+            "ClusterRole" => self.cluster_roles.push(created(cluster, document).await),
+            "Role" => self.roles.push(created(cluster, document).await),
+            "ClusterRoleBinding" => self.cluster_bindings.push(created(cluster, document).await),
+            "RoleBinding" => self.bindings.push(created(cluster, document).await),
+            other => panic!("a {other:?} is nothing that gives rights"),
+        }
+    }
+
+    fn given_to(&self, account: &ServiceAccount) -> Vec<Right> {
+        let is_account = |subject: &k8s_openapi::api::rbac::v1::Subject| {
+            subject.kind == "ServiceAccount"
+                && subject.name == account.name()
+                && subject.namespace.as_deref() == account.namespace()
+        };
+        let mut given = Vec::new();
+        for binding in &self.cluster_bindings {
+            if binding.subjects.iter().flatten().any(is_account) {
+                given.extend(rights(
+                    self.rules("ClusterRole", &binding.role_ref.name, None),
+                    None,
+                ));
+            }
+        }
+        for binding in &self.bindings {
+            if binding.subjects.iter().flatten().any(is_account) {
+                let (role, namespace) = (&binding.role_ref, binding.namespace());
+                given.extend(rights(
+                    self.rules(&role.kind, &role.name, namespace),
+                    namespace,
+                ));
+            }
+        }
+        given
+    }
+
+    fn rules(&self, kind: &str, name: &str, namespace: Option<&str>) -> &[PolicyRule] {
+        let rules = match kind {
+            "Role" => {
+                let mut roles = self.roles.iter();
+                let role = roles.find(|r| r.name() == name && r.namespace() == namespace);
+                role.map(|role| &role.rules)
+            }
+            _ => {
+                let role = self.cluster_roles.iter().find(|role| role.name() == name);
+                role.map(|role| &role.rules)
+            }
+        };
+        let rules = rules.unwrap_or_else(|| panic!("a binding names the {kind} {name}: not there"));
+        rules.as_deref().unwrap_or_default()
+    }
+}
+
+async fn created<K: Typed>(cluster: &TestCluster, document: Value) -> K {
+    let object = serde_json::from_value(document);
+    let object: K = object.unwrap_or_else(|error| panic!("a manifest is no object: {error}"));
+    cluster.create(&object).await
+}
+
+/// Each verb of each rule on each of its resources.
+fn rights<'a>(
+    rules: &'a [PolicyRule],
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = Right> + 'a {
+    rules.iter().flat_map(move |rule| {
+        let groups = rule.api_groups.iter().flatten();
+        groups.flat_map(move |group| {
+            let resources = rule.resources.iter().flatten();
+            resources.flat_map(move |resource| {
+                rule.verbs.iter().map(move |verb| Right {
+                    namespace: namespace.map(str::to_owned),
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    verb: verb.clone(),
+                    names: rule.resource_names.clone().unwrap_or_default(),
+                })
+            })
+        })
+    })
+}
+
+impl Right {
+    fn allows(&self, asked: &Asked) -> bool {
+        let named = |name: &String| self.names.contains(name);
+        (self.verb == asked.verb || asked.lists && self.verb == "list")
+            && self.group == asked.group
+            && self.resource == asked.resource
+            && (self.namespace.is_none() || self.namespace == asked.namespace)
+            && (self.names.is_empty() || asked.name.as_ref().is_some_and(named))
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&line(&self.verb, &self.resource, &self.group))?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&line(self.verb, &self.resource, &self.group))?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn line(verb: &str, resource: &str, group: &str) -> String {
+    match group {
+        "" => format!("{verb} {resource}"),
+        group => format!("{verb} {resource}.{group}"),
+    }
+}
+
+impl Asked {
+    /// What a request asks to do; `None` for what is no resource, such as discovery.
+    fn of<B>(request: &Request<B>) -> Option<Self> {
+        let mut parts = request.uri().path().trim_matches('/').split('/');
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        parts.next()?; // the version
+        let mut parts: Vec<&str> = parts.collect();
+        let mut namespace = None;
+        if let ["namespaces", name, rest @ ..] = &parts[..] {
+            namespace = Some((*name).to_owned());
+            // A namespace has subresources of its own; all else is in it.
+            if !matches!(rest, [] | ["status" | "finalize", ..]) {
+                parts.drain(..2);
+            }
+        }
+        let mut parts = parts.into_iter();
+        let (resource, name, sub) = (parts.next()?, parts.next(), parts.next());
+        let query = request.uri().query().unwrap_or_default();
+        let has = |wanted: &str| query.split('&').any(|part| part == wanted);
+        let watches = has("watch=true") || has("watch=1");
+        let verb = match *request.method() {
+            Method::GET if name.is_some() => "get",
+            Method::GET if watches => "watch",
+            Method::GET => "list",
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if name.is_some() => "delete",
+            Method::DELETE => "deletecollection",
+            _ => return None,
+        };
+        Some(Asked {
+            verb,
+            group: group.to_owned(),
+            resource: sub.map_or(resource.to_owned(), |sub| format!("{resource}/{sub}")),
+            namespace,
+            name: name.map(str::to_owned),
+            lists: verb == "watch" && has("sendInitialEvents=true"),
+        })
+    }
+}
+
+/// A caller of the server whose requests are counted.
+#[derive(Clone)]
+struct Counted {
+    inner: Caller,
+    replica: String,
+    asked: Requests,
+}
+
+impl Service<Request<kube::client::Body>> for Counted {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let asked = Asked::of(&request).map(|asked| (self.replica.clone(), asked));
+        let counts = Arc::clone(&self.asked);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            if let Some(asked) = asked {
+                let mut counts = lock(&counts);
+                let counts = counts.entry(asked).or_default();
+                counts.all += 1;
+                counts.refused += u64::from(answer.status() == StatusCode::FORBIDDEN);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: Method, path: &str) -> Option<String> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .body(())
+            .unwrap();
+        Asked::of(&request).map(|asked| asked.to_string())
+    }
+
+    #[test]
+    fn a_request_is_a_verb_on_a_resource() {
+        for (method, path, line) in [
+            (Method::GET, "/api/v1/pods", "list pods"),
+            (Method::GET, "/api/v1/pods?watch=true", "watch pods"),
+            (Method::GET, "/api/v1/namespaces/a", "get namespaces in a"),
+            (
+                Method::PUT,
+                "/api/v1/namespaces/a/finalize",
+                "update namespaces/finalize in a",
+            ),
+            (
+                Method::POST,
+                "/api/v1/namespaces/a/pods",
+                "create pods in a",
+            ),
+            (
+                Method::DELETE,
+                "/api/v1/namespaces/a/pods",
+                "deletecollection pods in a",
+            ),
+            (
+                Method::PATCH,
+                "/apis/apps/v1/namespaces/a/deployments/d/status?x=1",
+                "patch deployments/status.apps in a",
+            ),
+        ] {
+            assert_eq!(asked(method, path).as_deref(), Some(line), "{path}");
+        }
+        assert_eq!(asked(Method::GET, "/apis/apps/v1"), None);
+        assert_eq!(asked(Method::GET, "/version"), None);
+    }
+}
