@@ -5,6 +5,9 @@
 //! service account of its own, bound to a role of its own (`system:controller:…`),
 //! while the cache that all controllers share reads as the controller manager.
 
+use std::collections::BTreeSet;
+
+use futures::future::try_join_all;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
@@ -71,7 +74,13 @@ pub(crate) fn client_of(server: &ApiServer, controller: &str) -> Option<kube::Cl
 pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube::Result<()> {
     let roles: Api<ClusterRole> = Api::all(client.clone());
     let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
-    for account in controllers.iter().filter_map(|name| account(name)) {
+    let (roles, bindings) = (&roles, &bindings);
+    // Some share an account.
+    let accounts: BTreeSet<_> = controllers
+        .iter()
+        .filter_map(|name| account(name))
+        .collect();
+    let grants = accounts.into_iter().map(|account| async move {
         let own = roles
             .get_opt(&format!("system:controller:{account}"))
             .await?;
@@ -79,7 +88,7 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
             .chain(beyond(account))
             .collect();
         if rules.is_empty() {
-            continue;
+            return Ok(());
         }
         let name = format!("sendo:controller:{account}");
         let metadata = ObjectMeta {
@@ -109,8 +118,9 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
         let plain = PostParams::default();
         roles.replace(&name, &plain, &role).await?;
         bindings.replace(&name, &plain, &binding).await?;
-    }
-    Ok(())
+        Ok(())
+    });
+    try_join_all(grants).await.map(drop)
 }
 
 /// The same rules for `patch` where they let somebody `update` and not patch.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::try_join_all;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
 use sendo_apimachinery::addresses::Cidr;
@@ -26,12 +27,26 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 const SELF: &str = "kubernetes";
 
 /// Creates what is always there and absent yet, through the pipeline like anybody would.
+///
+/// What does not build on each other is written at once: a store on disk then
+/// syncs a few times, not once for each of two hundred objects.
 pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
-    for namespace in NAMESPACES {
+    let namespaces = NAMESPACES.map(|namespace| {
         let object = json!({"metadata": {"name": namespace}});
-        create(server, "/api/v1/namespaces", object).await?;
-    }
-    for (name, value, description) in [
+        create(server, "/api/v1/namespaces", object)
+    });
+    try_join_all(namespaces).await?;
+    let roles = async {
+        let made = rbac::bootstrap::ensure(server).await;
+        made.map_err(StartError::Roles)
+    };
+    let groups = groups::create_all(server);
+    futures::try_join!(priorities(server), roles, groups, services(server)).map(drop)
+}
+
+/// The classes of the cluster's own pods.
+async fn priorities(server: &Arc<Server>) -> Result<(), StartError> {
+    let classes = [
         (
             "system-cluster-critical",
             2_000_000_000,
@@ -42,16 +57,13 @@ pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
             2_000_001_000,
             "For pods a node needs, which cannot run elsewhere.",
         ),
-    ] {
+    ];
+    let classes = classes.map(|(name, value, description)| {
         let object =
             json!({"metadata": {"name": name}, "value": value, "description": description});
-        create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", object).await?;
-    }
-    rbac::bootstrap::ensure(server)
-        .await
-        .map_err(StartError::Roles)?;
-    groups::create_all(server).await?;
-    services(server).await
+        create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", object)
+    });
+    try_join_all(classes).await.map(drop)
 }
 
 /// The range that services get their addresses from, and the service that is this server.

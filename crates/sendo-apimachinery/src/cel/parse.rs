@@ -25,6 +25,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
     }
     let (spots, issues) = lex::tokens(source);
     let mut parser = Parser {
+        source: source.chars().collect(),
         spots,
         at: 0,
         nesting: 0,
@@ -58,6 +59,7 @@ impl From<TooDeep> for Stop {
 }
 
 pub(super) struct Parser {
+    source: Vec<char>,
     spots: Vec<Spot>,
     at: usize,
     nesting: usize,
@@ -135,15 +137,17 @@ impl Parser {
         }
     }
 
-    /// The text of two neighbours with what is between them; the end has none.
+    /// The text of two neighbours with the blanks between them; the end has none.
     fn text_between(&self, first: usize, second: usize) -> String {
         let (first, second) = (&self.spots[first], &self.spots[second]);
         if second.token == Token::End {
             return first.text.clone();
         }
         let end = first.place as usize + first.text.chars().count();
-        let gap = (second.place as usize).saturating_sub(end);
-        format!("{}{}{}", first.text, " ".repeat(gap), second.text)
+        let between = self.source.get(end..second.place as usize);
+        let between = between.unwrap_or_default().iter();
+        let blanks: String = between.filter(|c| c.is_whitespace()).collect();
+        format!("{}{blanks}{}", first.text, second.text)
     }
 
     fn syntax(&mut self, message: String) -> Stop {

@@ -168,9 +168,14 @@ impl Form {
     fn value(&self) -> BoxedStrategy<Value> {
         let word = || prop::sample::select(vec!["1", "2", "3"]);
         let members = |members: &[Form]| -> BoxedStrategy<Value> {
+            // What holds nothing is no more than its absence where something was pruned.
             let members: Vec<_> = members
                 .iter()
-                .map(|form| prop::option::of(form.value()))
+                .enumerate()
+                .map(|(i, form)| match i {
+                    0 => form.value().prop_map(Some).boxed(),
+                    _ => prop::option::of(form.value()).boxed(),
+                })
                 .collect();
             let named = |values: Vec<Option<Value>>| -> Value {
                 let named = MEMBERS.iter().zip(values);
@@ -181,17 +186,17 @@ impl Form {
         };
         match self {
             Form::Text => word().prop_map(Value::from).boxed(),
-            Form::Set => prop::collection::btree_set(word(), 0..3)
+            Form::Set => prop::collection::btree_set(word(), 1..3)
                 .prop_map(|items| json!(items))
                 .boxed(),
-            Form::Piece(form) => prop::collection::vec(form.value(), 0..3)
+            Form::Piece(form) => prop::collection::vec(form.value(), 1..3)
                 .prop_map(Value::from)
                 .boxed(),
-            Form::Map(form) => prop::collection::btree_map(word(), form.value(), 0..3)
+            Form::Map(form) => prop::collection::btree_map(word(), form.value(), 1..3)
                 .prop_map(|entries| json!(entries))
                 .boxed(),
             Form::Object(forms) => members(forms),
-            Form::Keyed(forms) => prop::collection::btree_map(word(), members(forms), 0..3)
+            Form::Keyed(forms) => prop::collection::btree_map(word(), members(forms), 1..3)
                 .prop_map(|items| {
                     let keyed = |(key, mut item): (&str, Value)| {
                         item["k"] = key.into();

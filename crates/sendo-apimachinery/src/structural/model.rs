@@ -12,7 +12,8 @@ impl Structural {
     }
 
     fn convert(&self, types: &Types) -> Schema {
-        let shape = if self.int_or_string {
+        // A type that is named beside it holds for merges.
+        let shape = if self.int_or_string && self.type_name.is_empty() {
             Shape::IntOrString
         } else {
             match self.type_name.as_str() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use serde_json::json;
 
 use super::create;
@@ -37,6 +38,7 @@ const GROUPS: [Ranked; 20] = [
 /// Creates an APIService for each version of each group that is served.
 pub(super) async fn create_all(server: &Arc<Server>) -> Result<(), StartError> {
     let catalog = server.catalog();
+    let mut services = Vec::new();
     for (group, priority, versions) in GROUPS {
         for (version, rank) in versions {
             let served = catalog.group(group);
@@ -53,13 +55,9 @@ pub(super) async fn create_all(server: &Arc<Server>) -> Result<(), StartError> {
                     "versionPriority": rank,
                 },
             });
-            create(
-                server,
-                "/apis/apiregistration.k8s.io/v1/apiservices",
-                service,
-            )
-            .await?;
+            let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+            services.push(create(server, path, service));
         }
     }
-    Ok(())
+    try_join_all(services).await.map(drop)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use sendo_apimachinery::Status;
 use sendo_store::{At, Error, Transaction};
 use serde_json::{Map, Value, json};
@@ -23,15 +24,16 @@ const BOOTSTRAPPING: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaul
 /// back what was taken away, unless it is annotated not to.
 pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Status> {
     let catalog = server.catalog();
-    for object in objects(FACTS) {
+    let each = objects(FACTS).into_iter().map(|object| {
         let kind = object["kind"].as_str().unwrap_or_default();
         let plural = format!("{}s", kind.to_ascii_lowercase());
-        let resource = catalog
-            .find(GROUP, "v1", &plural)
-            .ok_or_else(Status::no_such_resource)?;
-        ensure_one(server, resource, object).await?;
-    }
-    Ok(())
+        let resource = catalog.find(GROUP, "v1", &plural);
+        async move {
+            let resource = resource.ok_or_else(Status::no_such_resource)?;
+            ensure_one(server, resource, object).await
+        }
+    });
+    try_join_all(each).await.map(drop)
 }
 
 /// The rules that a cluster role has from the beginning.

@@ -30,6 +30,10 @@ fn what_does_not_parse_is_refused_with_its_place() {
             "1:3: Syntax error: no viable alternative at input '.'".to_owned(),
         ),
         (
+            "a. +",
+            "1:4: Syntax error: no viable alternative at input '. +'".to_owned(),
+        ),
+        (
             "1, 2",
             "1:2: Syntax error: mismatched input ',' expecting <EOF>".to_owned(),
         ),
