@@ -118,9 +118,12 @@ impl<'a> Components<'a> {
         Value::Object(published)
     }
 
-    /// Lists describe themselves; their `kind` and `apiVersion` are what every
-    /// object's are.
+    /// Lists that nobody describes describe themselves; their `kind` and
+    /// `apiVersion` are what every object's are.
     fn description(&self, type_name: &str, field: Option<&str>) -> Option<String> {
+        if (self.describe)(type_name, None).is_some() {
+            return (self.describe)(type_name, field);
+        }
         (self.describe)(type_name, field).or_else(|| {
             let (_, name) = type_name.rsplit_once('.')?;
             let kind = name.strip_suffix("List").filter(|kind| !kind.is_empty())?;
