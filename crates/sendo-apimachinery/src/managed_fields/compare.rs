@@ -147,23 +147,28 @@ impl Found {
         old: Option<&Map<String, Value>>,
         new: Option<&Map<String, Value>>,
     ) -> Result<(), String> {
-        // Both are in the order of their names.
-        let (mut old, mut new) = (
-            old.into_iter().flatten().peekable(),
-            new.into_iter().flatten().peekable(),
-        );
-        loop {
-            let name = match (old.peek(), new.peek()) {
-                (Some((old, _)), Some((new, _))) => (*old).min(*new),
-                (Some((name, _)), None) | (None, Some((name, _))) => *name,
-                (None, None) => return Ok(()),
-            };
-            let place = map.member_or_deduced(name).place;
-            let old = old.next_if(|(own, _)| *own == name).map(|(_, value)| value);
-            let new = new.next_if(|(own, _)| *own == name).map(|(_, value)| value);
-            let found = values(place, old, new)?;
-            self.below.take(found, || PathElement::field(name));
+        for (name, value) in old.into_iter().flatten() {
+            let now = new.and_then(|members| members.get(name));
+            self.member(map, name, Some(value), now)?;
         }
+        for (name, value) in new.into_iter().flatten() {
+            if old.is_none_or(|members| !members.contains_key(name)) {
+                self.member(map, name, None, Some(value))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        map: &MapOf<'_>,
+        name: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<(), String> {
+        let found = values(map.member_or_deduced(name).place, old, new)?;
+        self.below.take(found, || PathElement::field(name));
+        Ok(())
     }
 
     fn items(&mut self, list: &ListOf<'_>, old: &[Value], new: &[Value]) -> Result<(), String> {
