@@ -5,6 +5,7 @@
 //! store, which readers see as a [`Snapshot`]; and the [`Subscription`]s, which
 //! deliver each change after the snapshot shows it.
 
+mod cut;
 mod held;
 mod index;
 mod informer;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::cut::without_managed_fields;
 use super::held::AnyObject;
 use super::options::KindOptions;
 use crate::client::without_values;
@@ -39,7 +40,12 @@ impl<K: Object> Reader for KindOptions<K> {
     }
 
     fn read(&self, json: &[u8]) -> Result<Arc<dyn AnyObject>, String> {
-        let object = decode::<K>(json).map_err(|error| without_values(&error))?;
+        let cut = match self.keep_managed_fields {
+            true => None,
+            false => without_managed_fields(json),
+        };
+        let object = decode::<K>(cut.as_deref().unwrap_or(json));
+        let object = object.map_err(|error| without_values(&error))?;
         Ok(Arc::new(self.trim(object)?))
     }
 
