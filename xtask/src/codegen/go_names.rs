@@ -14,9 +14,7 @@ use super::openapi::Documents;
 use super::shape;
 use super::types::import_path;
 
-const BASIC: [&str; 7] = [
-    "bool", "byte", "float64", "int", "int32", "int64", "string",
-];
+const BASIC: [&str; 7] = ["bool", "byte", "float64", "int", "int32", "int64", "string"];
 
 /// The text of `go-names.txt`.
 pub(crate) fn render(modules: &Modules, documents: &Documents) -> anyhow::Result<String> {
@@ -67,7 +65,7 @@ fn write_fields(
     for field in packages.fields(import_path, name)? {
         if field.json.is_empty() {
             let (import_path, name) = packages.resolve(import_path, &field.go_type)?;
-            let embedded = [embedded, &[name.clone()]].concat();
+            let embedded = [embedded, std::slice::from_ref(&name)].concat();
             write_fields(packages, &import_path, &name, &embedded, lines)?;
             continue;
         }

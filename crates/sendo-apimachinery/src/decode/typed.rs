@@ -265,7 +265,15 @@ impl<'s> Reader<'s> {
     /// The Go type of a value at the last field, or in the lists and maps it holds.
     fn go_type_here(&self, schema: SchemaRef<'s>) -> String {
         let plain = go_type_of(schema);
-        let Some((field, GoName { go_type: Some(named), .. }, _)) = self.way().last() else {
+        let Some((
+            field,
+            GoName {
+                go_type: Some(named),
+                ..
+            },
+            _,
+        )) = self.way().last()
+        else {
             return plain;
         };
         let of_field = go_type_of(field);

@@ -42,7 +42,10 @@ mod tests {
 
     #[test]
     fn fields_show_what_they_are_embedded_through_and_their_named_type() {
-        let name = GoName::of("io.k8s.api.admissionregistration.v1.NamedRuleWithOperations", "scope");
+        let name = GoName::of(
+            "io.k8s.api.admissionregistration.v1.NamedRuleWithOperations",
+            "scope",
+        );
         assert_eq!(name.embedded, Some("RuleWithOperations.Rule"));
         assert_eq!(name.go_type, Some("v1.ScopeType"));
         let name = GoName::of("io.k8s.api.core.v1.Volume", "name");
