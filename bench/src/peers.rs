@@ -74,7 +74,8 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
                 p50,
                 p99,
             } = &found;
-            print!("| {name} | {workers} | {per_second:.0} | {p50:.0?} | {p99:.0?} |");
+            let (half, most) = (p50.as_micros(), p99.as_micros());
+            print!("| {name} | {workers} | {per_second:.0} | {half} µs | {most} µs |");
             match &ours {
                 None => println!(" |"),
                 Some(ours) => println!(

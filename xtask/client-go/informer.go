@@ -112,6 +112,14 @@ func (s *stage) follow(ctx context.Context, label string, resync time.Duration) 
 	return begin(ctx, network, factory.Core().V1().ConfigMaps().Informer())
 }
 
+// Follows objects with this label, of which there is one: its name is the label and `-a`.
+func (s *stage) followOne(ctx context.Context, label string, resync time.Duration) (*follower, error) {
+	if err := s.put(ctx, label, label+"-a", "1"); err != nil {
+		return nil, err
+	}
+	return s.follow(ctx, label, resync)
+}
+
 func begin(ctx context.Context, network *network, informer cache.SharedIndexInformer) (*follower, error) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &follower{network: network, diary: &diary{}, informer: informer, stop: stop}
@@ -144,11 +152,16 @@ func (s *stage) remove(ctx context.Context, name string) error {
 	return s.client.CoreV1().ConfigMaps(s.namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-func informerFollows(ctx context.Context, s *stage) error {
-	if err := s.put(ctx, "follow", "follow-a", "1"); err != nil {
+// Two changes that are one story: another object comes, and the first one goes.
+func (s *stage) swap(ctx context.Context, label string) error {
+	if err := s.put(ctx, label, label+"-b", "1"); err != nil {
 		return err
 	}
-	f, err := s.follow(ctx, "follow", 0)
+	return s.remove(ctx, label+"-a")
+}
+
+func informerFollows(ctx context.Context, s *stage) error {
+	f, err := s.followOne(ctx, "follow", 0)
 	if err != nil {
 		return err
 	}
@@ -175,10 +188,7 @@ func informerFollows(ctx context.Context, s *stage) error {
 }
 
 func informerResyncs(ctx context.Context, s *stage) error {
-	if err := s.put(ctx, "resync", "resync-a", "1"); err != nil {
-		return err
-	}
-	f, err := s.follow(ctx, "resync", time.Second)
+	f, err := s.followOne(ctx, "resync", time.Second)
 	if err != nil {
 		return err
 	}
@@ -187,10 +197,7 @@ func informerResyncs(ctx context.Context, s *stage) error {
 }
 
 func informerSurvivesCut(ctx context.Context, s *stage) error {
-	if err := s.put(ctx, "cut", "cut-a", "1"); err != nil {
-		return err
-	}
-	f, err := s.follow(ctx, "cut", 0)
+	f, err := s.followOne(ctx, "cut", 0)
 	if err != nil {
 		return err
 	}
@@ -203,10 +210,7 @@ func informerSurvivesCut(ctx context.Context, s *stage) error {
 		return err
 	}
 	f.network.cut()
-	if err := s.put(ctx, "cut", "cut-b", "1"); err != nil {
-		return err
-	}
-	if err := s.remove(ctx, "cut-a"); err != nil {
+	if err := s.swap(ctx, "cut"); err != nil {
 		return err
 	}
 	f.network.up()
@@ -215,19 +219,13 @@ func informerSurvivesCut(ctx context.Context, s *stage) error {
 }
 
 func informerRelists(ctx context.Context, s *stage) error {
-	if err := s.put(ctx, "relist", "relist-a", "1"); err != nil {
-		return err
-	}
-	f, err := s.follow(ctx, "relist", 0)
+	f, err := s.followOne(ctx, "relist", 0)
 	if err != nil {
 		return err
 	}
 	defer f.stop()
 	f.network.cut()
-	if err := s.put(ctx, "relist", "relist-b", "1"); err != nil {
-		return err
-	}
-	if err := s.remove(ctx, "relist-a"); err != nil {
+	if err := s.swap(ctx, "relist"); err != nil {
 		return err
 	}
 	f.network.forget()

@@ -33,37 +33,38 @@ use play::Stage;
 use report::{Output, Report, Step, Verdict};
 use session::Session;
 
+/// A chapter's name and text.
+macro_rules! chapter {
+    ($name:literal) => {
+        ($name, include_str!(concat!("e2e/chapters/", $name, ".md")))
+    };
+}
+
 /// Chapters about what all of the cluster shares, played one after the other.
-const ALONE: [(&str, &str); 2] = [
-    ("cluster", include_str!("e2e/chapters/cluster.md")),
-    ("nodes", include_str!("e2e/chapters/nodes.md")),
-];
+const ALONE: [(&str, &str); 2] = [chapter!("cluster"), chapter!("nodes")];
 
 /// Chapters that keep to their namespace and their own kinds, played several at
 /// a time; the long ones come first.
 const TOGETHER: [(&str, &str); 19] = [
-    ("definitions", include_str!("e2e/chapters/definitions.md")),
-    ("rollouts", include_str!("e2e/chapters/rollouts.md")),
-    ("replicasets", include_str!("e2e/chapters/replicasets.md")),
-    ("large", include_str!("e2e/chapters/large.md")),
-    ("services", include_str!("e2e/chapters/services.md")),
-    ("access", include_str!("e2e/chapters/access.md")),
-    ("server-side", include_str!("e2e/chapters/server-side.md")),
-    (
-        "custom-resources",
-        include_str!("e2e/chapters/custom-resources.md"),
-    ),
-    ("deleting", include_str!("e2e/chapters/deleting.md")),
-    ("edit", include_str!("e2e/chapters/edit.md")),
-    ("editing", include_str!("e2e/chapters/editing.md")),
-    ("making", include_str!("e2e/chapters/making.md")),
-    ("namespaces", include_str!("e2e/chapters/namespaces.md")),
-    ("formats", include_str!("e2e/chapters/formats.md")),
-    ("watch", include_str!("e2e/chapters/watch.md")),
-    ("apply", include_str!("e2e/chapters/apply.md")),
-    ("kustomize", include_str!("e2e/chapters/kustomize.md")),
-    ("explain", include_str!("e2e/chapters/explain.md")),
-    ("errors", include_str!("e2e/chapters/errors.md")),
+    chapter!("definitions"),
+    chapter!("rollouts"),
+    chapter!("replicasets"),
+    chapter!("large"),
+    chapter!("services"),
+    chapter!("access"),
+    chapter!("server-side"),
+    chapter!("custom-resources"),
+    chapter!("deleting"),
+    chapter!("edit"),
+    chapter!("editing"),
+    chapter!("making"),
+    chapter!("namespaces"),
+    chapter!("formats"),
+    chapter!("watch"),
+    chapter!("apply"),
+    chapter!("kustomize"),
+    chapter!("explain"),
+    chapter!("errors"),
 ];
 
 /// Drive a real kubectl and a real client-go against a cluster, step by step

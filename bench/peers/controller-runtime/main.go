@@ -107,6 +107,7 @@ func run(kubeconfig, namespace, workersText string) error {
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Start(ctx) }()
 	wait := func(count int64) {

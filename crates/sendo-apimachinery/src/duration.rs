@@ -1,10 +1,13 @@
 //! Spans of time as tables show them: `5m30s`, `3h`, `12d`.
 
+use jiff::SignedDuration;
+
 /// How long ago something was, in two or three significant figures.
 ///
-/// `seconds` may be a little negative, for clocks that differ: down to one
-/// second it counts as now, beyond that as `<invalid>`.
-pub fn human_duration(seconds: i64) -> String {
+/// It may be a little negative, for clocks that differ: down to one second it
+/// counts as now, beyond that as `<invalid>`.
+pub fn human_duration(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs();
     if seconds < -1 {
         return "<invalid>".to_owned();
     }
@@ -69,7 +72,7 @@ mod tests {
             (9 * 365 * day, "9y"),
         ];
         for (seconds, expected) in cases {
-            assert_eq!(human_duration(seconds), expected);
+            assert_eq!(human_duration(SignedDuration::from_secs(seconds)), expected);
         }
     }
 }

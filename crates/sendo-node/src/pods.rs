@@ -67,11 +67,12 @@ impl Reconcile<Pod> for Shared {
             return Ok(Action::done());
         }
         let now = cx.now();
-        let (place, is_new) = self.0.place(&pod, now);
-        let snapshot = simulation::at(&pod, place.history, self.0.pace, now);
+        let (place, new) = self.0.place(&pod, now);
+        let snapshot = simulation::at(&pod, &place.history, self.0.pace, now);
         let status = status::of(&pod, &snapshot, place, now);
-        if is_new && !pod.is_being_deleted() {
-            tell_of_start(&pod, &cx);
+        if !pod.is_being_deleted() {
+            new.iter()
+                .for_each(|container| tell_of_start(container, &cx));
         }
         cx.client().status(&*pod, |now| *now = status).await?;
         if pod.is_being_deleted() && snapshot.ended() {
@@ -92,25 +93,19 @@ fn until(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(moment.duration_since(now)).unwrap_or_default()
 }
 
-fn tell_of_start(pod: &Pod, cx: &Context) {
-    let spec = pod.spec.clone().unwrap_or_default();
-    for container in spec
-        .init_containers
-        .iter()
-        .flatten()
-        .chain(&spec.containers)
-    {
-        cx.event(
-            Normal,
-            "Created",
-            format!("Container created: {}", container.name),
-        );
-        cx.event(
-            Normal,
-            "Started",
-            format!("Container started: {}", container.name),
-        );
-    }
+fn tell_of_start(container: &str, cx: &Context) {
+    cx.event(Normal, "Created", format!("Container created: {container}"));
+    cx.event(Normal, "Started", format!("Container started: {container}"));
+}
+
+/// The names of the containers that a pod begins with, in the order they start.
+fn own_containers(pod: &Pod) -> Vec<String> {
+    let spec = pod.spec.iter();
+    let containers = spec.flat_map(|spec| {
+        let init = spec.init_containers.iter().flatten();
+        init.chain(&spec.containers)
+    });
+    containers.map(|container| container.name.clone()).collect()
 }
 
 impl Agent {
@@ -118,8 +113,8 @@ impl Agent {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the pod is and since when, and whether this node has just taken it up.
-    fn place(&self, pod: &Pod, now: Timestamp) -> (Place, bool) {
+    /// Where the pod is and since when, and the containers that this node has just taken up.
+    fn place(&self, pod: &Pod, now: Timestamp) -> (Place, Vec<String>) {
         let uid = pod.uid();
         let mut memory = self.memory();
         // What an earlier life of this agent reported still holds.
@@ -130,20 +125,33 @@ impl Agent {
         if let Some(address) = reported.and_then(|ip| ip.parse().ok()) {
             memory.addresses.keep(&uid, address);
         }
-        let remembered = memory.histories.get(&uid).copied();
-        let reported = simulation::taken_up(pod).map(|taken_up| History {
-            taken_up,
-            asked_to_end: simulation::asked_to_end(pod),
-        });
-        let is_new = remembered.or(reported).is_none();
-        let mut history = remembered.or(reported).unwrap_or(History {
+        let reported = || {
+            Some(History {
+                taken_up: simulation::taken_up(pod)?,
+                joined: simulation::joined(pod, self.pace),
+                asked_to_end: simulation::asked_to_end(pod),
+            })
+        };
+        let known = memory.histories.get(&uid).cloned().or_else(reported);
+        let mut new = match known {
+            None => own_containers(pod),
+            Some(_) => Vec::new(),
+        };
+        let mut history = known.unwrap_or_else(|| History {
             taken_up: now,
+            joined: BTreeMap::new(),
             asked_to_end: None,
         });
+        for name in simulation::ephemeral(pod) {
+            history.joined.entry(name.to_owned()).or_insert_with(|| {
+                new.push(name.to_owned());
+                now
+            });
+        }
         if pod.is_being_deleted() {
             history.asked_to_end.get_or_insert(now);
         }
-        memory.histories.insert(uid.clone(), history);
+        memory.histories.insert(uid.clone(), history.clone());
         let host = addresses::host(self.number);
         let shares_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
         let address = match shares_host {
@@ -155,7 +163,7 @@ impl Agent {
             pod: address,
             history,
         };
-        (place, is_new)
+        (place, new)
     }
 
     fn forget(&self, pod: &Uid) {

@@ -2,10 +2,12 @@
 //!
 //! A pod's life on its node is a row of moments: it was taken up, its init
 //! containers ran one after the other, its containers started, and, once asked,
-//! they stopped. All of them follow from when the pod was taken up, when it was
-//! asked to end, and the pace; so the state at any time is a pure function,
-//! and an agent that restarts only has to remember the pod's start time.
+//! they stopped. All of them follow from when the pod was taken up, when somebody
+//! joined an ephemeral container to it, when it was asked to end, and the pace;
+//! so the state at any time is a pure function, and an agent that restarts finds
+//! what it has to remember in the pod's status.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -44,6 +46,8 @@ pub struct Snapshot {
     pub init: Vec<ContainerState>,
     /// The containers.
     pub main: Vec<ContainerState>,
+    /// The ephemeral containers, of which the pod's own state does not depend.
+    pub ephemeral: Vec<ContainerState>,
     /// When something changes next, if ever by itself.
     pub next: Option<Timestamp>,
 }
@@ -68,21 +72,24 @@ impl Snapshot {
     /// Nothing runs any more, and nothing will.
     pub fn ended(&self) -> bool {
         let ended = |state: &ContainerState| !matches!(state, ContainerState::Running { .. });
-        self.next.is_none() && self.init.iter().chain(&self.main).all(ended)
+        let all = self.init.iter().chain(&self.main).chain(&self.ephemeral);
+        self.next.is_none() && all.into_iter().all(ended)
     }
 }
 
 /// What has happened to a pod on its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     /// When the node took it up.
     pub taken_up: Timestamp,
+    /// When the node first saw its ephemeral containers, by name.
+    pub joined: BTreeMap<String, Timestamp>,
     /// When it was asked to end, if it was.
     pub asked_to_end: Option<Timestamp>,
 }
 
 /// The state at `now` of a pod with that history.
-pub fn at(pod: &Pod, history: History, pace: Pace, now: Timestamp) -> Snapshot {
+pub fn at(pod: &Pod, history: &History, pace: Pace, now: Timestamp) -> Snapshot {
     let spec = pod.spec.clone().unwrap_or_default();
     let stop = history.asked_to_end;
     let mut line = Line {
@@ -104,11 +111,37 @@ pub fn at(pod: &Pod, history: History, pace: Pace, now: Timestamp) -> Snapshot {
         .iter()
         .map(|_| line.main(clear, history.taken_up))
         .collect();
+    // They wait for nobody.
+    let ephemeral = ephemeral(pod).map(|name| {
+        let joined = history.joined.get(name).copied();
+        line.main(joined.unwrap_or(history.taken_up), history.taken_up)
+    });
+    let ephemeral = ephemeral.collect();
     Snapshot {
         init,
         main,
+        ephemeral,
         next: line.next,
     }
+}
+
+/// The names of a pod's ephemeral containers.
+pub(crate) fn ephemeral(pod: &Pod) -> impl Iterator<Item = &str> {
+    let spec = pod.spec.iter();
+    spec.flat_map(|spec| spec.ephemeral_containers.iter().flatten())
+        .map(|container| container.name.as_str())
+}
+
+/// When ephemeral containers joined the pod, of those that its status tells have started.
+pub(crate) fn joined(pod: &Pod, pace: Pace) -> BTreeMap<String, Timestamp> {
+    let statuses = pod.status.iter();
+    let statuses = statuses.flat_map(|status| status.ephemeral_container_statuses.iter().flatten());
+    let started = statuses.filter_map(|status| {
+        let running = status.state.as_ref()?.running.as_ref()?;
+        let since = running.started_at.as_ref()?.0;
+        Some((status.name.clone(), since - pace.start))
+    });
+    started.collect()
 }
 
 /// When the pod was asked to end, to the second: its deletion time lies a grace period after that.
@@ -246,9 +279,10 @@ mod tests {
     fn after(pod: &Pod, seconds: u64) -> Snapshot {
         let history = History {
             taken_up: start(),
+            joined: [("debugger".to_owned(), start() + Duration::from_secs(40))].into(),
             asked_to_end: asked_to_end(pod),
         };
-        at(pod, history, PACE, start() + Duration::from_secs(seconds))
+        at(pod, &history, PACE, start() + Duration::from_secs(seconds))
     }
 
     #[test]
@@ -276,6 +310,27 @@ mod tests {
         let last = after(&pod, 23);
         assert!(last.initialized() && last.running());
         assert_eq!(last.next, None);
+    }
+
+    #[test]
+    fn an_ephemeral_container_runs_from_when_it_joined_and_ends_with_the_pod() {
+        let mut pod = pod(
+            &[],
+            json!({"deletionTimestamp": "2026-01-01T00:01:30Z", "deletionGracePeriodSeconds": 30}),
+        );
+        let debugger = json!([{"name": "debugger", "image": "i"}]);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.ephemeral_containers = serde_json::from_value(debugger).unwrap();
+        let creating = ContainerState::Waiting {
+            reason: "ContainerCreating",
+        };
+        assert_eq!(after(&pod, 40).ephemeral, [creating]);
+        let since = start() + Duration::from_secs(41);
+        assert_eq!(
+            after(&pod, 41).ephemeral,
+            [ContainerState::Running { since }]
+        );
+        assert!(after(&pod, 62).ended());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState as State, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
+    ContainerStateWaiting, ContainerStatus, EphemeralContainer, HostIP, Pod, PodCondition, PodIP,
+    PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::{ObjectExt, Timestamp};
@@ -12,7 +13,7 @@ use sendo::{ObjectExt, Timestamp};
 use crate::simulation::{ContainerState, History, Snapshot};
 
 /// Where a pod is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) host: Ipv4Addr,
     pub(crate) pod: Option<Ipv4Addr>,
@@ -43,7 +44,10 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
 
     let statuses = |containers: &[Container], states: &[ContainerState]| {
         let pairs = containers.iter().zip(states);
-        let statuses = pairs.map(|(container, state)| container_status(pod, container, state));
+        let statuses = pairs.map(|(container, state)| {
+            let image = container.image.clone().unwrap_or_default();
+            container_status(pod, &container.name, image, state)
+        });
         statuses.collect::<Vec<_>>()
     };
     PodStatus {
@@ -61,6 +65,10 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
             .as_ref()
             .map(|containers| statuses(containers, &snapshot.init)),
         container_statuses: Some(statuses(&spec.containers, &snapshot.main)),
+        ephemeral_container_statuses: spec
+            .ephemeral_containers
+            .as_ref()
+            .map(|containers| ephemeral_statuses(pod, containers, &snapshot.ephemeral)),
         observed_generation: pod.metadata.generation,
         ..before
     }
@@ -152,9 +160,31 @@ impl Conditions {
     }
 }
 
-fn container_status(pod: &Pod, container: &Container, state: &ContainerState) -> ContainerStatus {
-    let image = container.image.clone().unwrap_or_default();
-    let id = format!("simulated://{}/{}", pod.uid(), container.name);
+/// Nothing probes an ephemeral container, so it is neither ready nor started.
+fn ephemeral_statuses(
+    pod: &Pod,
+    containers: &[EphemeralContainer],
+    states: &[ContainerState],
+) -> Vec<ContainerStatus> {
+    let pairs = containers.iter().zip(states);
+    let statuses = pairs.map(|(container, state)| {
+        let image = container.image.clone().unwrap_or_default();
+        ContainerStatus {
+            ready: false,
+            started: None,
+            ..container_status(pod, &container.name, image, state)
+        }
+    });
+    statuses.collect()
+}
+
+fn container_status(
+    pod: &Pod,
+    name: &str,
+    image: String,
+    state: &ContainerState,
+) -> ContainerStatus {
+    let id = format!("simulated://{}/{name}", pod.uid());
     let (state, ready, started) = match state {
         ContainerState::Waiting { reason } => (
             State {
@@ -199,7 +229,7 @@ fn container_status(pod: &Pod, container: &Container, state: &ContainerState) ->
     };
     let exists = state.waiting.is_none();
     ContainerStatus {
-        name: container.name.clone(),
+        name: name.to_owned(),
         image_id: if exists {
             format!("simulated://{image}")
         } else {

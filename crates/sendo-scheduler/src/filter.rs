@@ -1,11 +1,12 @@
 //! Which nodes a pod can run on at all. Each filter is a function that says why not.
 
 use k8s_openapi::api::core::v1::{
-    ContainerPort, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration,
+    ContainerPort, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint,
 };
 use sendo::ObjectExt;
 
 use crate::room::{Room, requested};
+use crate::taints::{taints, toleration};
 
 /// Why a pod cannot run on a node, in the words of the message that counts them.
 pub type Refusal = String;
@@ -27,11 +28,6 @@ pub fn admit(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     FILTERS.iter().try_for_each(|(_, filter)| filter(pod, room))
 }
 
-fn tolerations(pod: &Pod) -> impl Iterator<Item = &Toleration> {
-    let spec = pod.spec.iter();
-    spec.flat_map(|spec| spec.tolerations.iter().flatten())
-}
-
 fn is_schedulable(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     let cordoned = room.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     let taint = Taint {
@@ -39,23 +35,16 @@ fn is_schedulable(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    if cordoned && !tolerations(pod).any(|toleration| tolerates(toleration, &taint)) {
+    if cordoned && toleration(pod, &taint).is_none() {
         return Err(vec!["node(s) were unschedulable".to_owned()]);
     }
     Ok(())
 }
 
 fn tolerates_taints(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
-    let taints = room
-        .node
-        .spec
-        .iter()
-        .flat_map(|spec| spec.taints.iter().flatten());
-    let mut hard =
-        taints.filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    let refused =
-        hard.find(|taint| !tolerations(pod).any(|toleration| tolerates(toleration, taint)));
-    match refused {
+    let mut hard = taints(&room.node)
+        .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
+    match hard.find(|taint| toleration(pod, taint).is_none()) {
         None => Ok(()),
         Some(taint) => {
             let value = taint.value.as_deref().unwrap_or_default();
@@ -65,16 +54,6 @@ fn tolerates_taints(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
             )])
         }
     }
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let effect = text(&toleration.effect);
-    let key = text(&toleration.key);
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    (effect.is_empty() || effect == taint.effect)
-        && (key.is_empty() && exists || key == taint.key)
-        && (exists || text(&toleration.value) == text(&taint.value))
 }
 
 fn wants_node(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {

@@ -8,6 +8,7 @@
 pub mod filter;
 pub mod room;
 pub mod score;
+pub mod taints;
 mod verdict;
 
 use std::collections::BTreeMap;

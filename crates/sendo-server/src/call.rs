@@ -52,14 +52,14 @@ impl<'a> Call<'a> {
 
     /// What is stored under the name of the path.
     pub(crate) async fn entry(&self) -> Result<Arc<Entry>, Status> {
-        let key = self.key(self.name())?;
-        let found = self
-            .server
-            .store
-            .get(&key, At::Latest)
-            .await
-            .map_err(backend)?;
-        found.entry.ok_or_else(|| self.not_found(self.name()))
+        let stored = self.stored(&self.key(self.name())?).await?;
+        stored.ok_or_else(|| self.not_found(self.name()))
+    }
+
+    /// What is stored under a key now.
+    pub(crate) async fn stored(&self, key: &Key) -> Result<Option<Arc<Entry>>, Status> {
+        let found = self.server.store.get(key, At::Latest).await;
+        Ok(found.map_err(backend)?.entry)
     }
 
     /// The object an entry holds, in its storage version.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -145,6 +145,7 @@ impl ApiServer {
             documents: Documents::default(),
             definitions: tokio::sync::Mutex::default(),
             catalog: RwLock::new(Arc::new(Catalog::builtin())),
+            advertised: Mutex::default(),
         });
         lifecycle::sync(&server)
             .await
@@ -153,6 +154,10 @@ impl ApiServer {
         aggregation::sync(&server)
             .await
             .map_err(StartError::Definitions)?;
+        let kept = bootstrap::keep(Arc::downgrade(&server), server.world.clone());
+        let stopping = server.world.tasks().stopping().clone();
+        let until_stopped = async move { stopping.run_until_cancelled(kept).await };
+        server.world.tasks().spawn("own-service", until_stopped);
         Ok(ApiServer { server })
     }
 
@@ -302,6 +307,8 @@ pub(crate) struct Server {
     /// The definitions of custom resources that the catalog shows.
     pub(crate) definitions: tokio::sync::Mutex<Known>,
     catalog: RwLock<Arc<Catalog>>,
+    /// Where the server was last told to listen.
+    pub(crate) advertised: Mutex<Option<SocketAddr>>,
 }
 
 impl std::fmt::Debug for Server {

@@ -60,7 +60,7 @@ impl<O: Typed, K: Typed> Claim<'_, O, K> {
         let live = cx.live().get::<O>(self.owner.key()).await?;
         match live {
             Some(live) if live.uid() == self.owner.uid() && !live.is_being_deleted() => Ok(()),
-            _ => Err(Error::message(format!(
+            _ => Err(Error::conflict(format!(
                 "{} has been deleted or replaced, so it adopts nothing",
                 self.owner.key()
             ))),

@@ -15,6 +15,7 @@ pub mod service_account;
 pub mod service_account_token;
 pub mod service_cidr;
 pub mod storage_protection;
+pub mod taint_eviction;
 
 use sendo::{Controller, Manager};
 
@@ -57,6 +58,9 @@ pub const CONTROLLERS: &[Initializer] = &[
     }),
     ("serviceaccount-token-controller", |settings| {
         service_account_token::controller(settings.token_signer.clone(), &settings.root_ca)
+    }),
+    ("taint-eviction-controller", |_| {
+        taint_eviction::controller()
     }),
 ];
 

@@ -11,9 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, and what the controller does about it.
 ///
 /// Any error turns into one with `?`, and is then retried with backoff. Wrap it
-/// with [`Error::terminal`] where a retry cannot help. A write conflict, which
-/// means only that somebody else was faster, is told apart by itself: it is
-/// retried quietly.
+/// with [`Error::terminal`] where a retry cannot help. What means only that
+/// somebody else was faster is told apart by itself, and retried quietly: a write
+/// conflict, and a request that finds the reconciled object itself gone.
 pub struct Error {
     category: Category,
     source: Box<dyn StdError + Send + Sync>,
@@ -24,7 +24,7 @@ pub struct Error {
 pub enum Category {
     /// Reported and retried with backoff.
     Failure,
-    /// An optimistic write lost against another: retried at once with backoff, counted, not reported.
+    /// What was read has been overtaken: retried at once with backoff, counted, not reported.
     Conflict,
     /// Reported and not retried until the object changes.
     Terminal,
@@ -35,6 +35,15 @@ impl Error {
     pub fn terminal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Error {
             category: Category::Terminal,
+            source: source.into(),
+        }
+    }
+
+    /// An error that means only that somebody else was faster, and what was read
+    /// no longer holds.
+    pub fn conflict(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Error {
+            category: Category::Conflict,
             source: source.into(),
         }
     }

@@ -88,7 +88,14 @@ async fn main() -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     running.abort();
-    let mut waits: Vec<_> = seen.waits.lock().unwrap().iter().flatten().copied().collect();
+    let mut waits: Vec<_> = seen
+        .waits
+        .lock()
+        .unwrap()
+        .iter()
+        .flatten()
+        .copied()
+        .collect();
     waits.sort();
     let at = |share: usize| waits[(waits.len() - 1) * share / 100].as_micros();
     println!("{rate:.0} {} {}", at(50), at(99));

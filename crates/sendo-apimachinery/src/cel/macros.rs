@@ -57,31 +57,31 @@ pub(super) fn member_call(
         ("all" | "exists" | "exists_one", 2) => {
             let (variable, predicate) = (next()?, next()?);
             let name = expansion.variable(&variable, "argument must be a simple name")?;
-            expansion.quantifier(&function, target, name, None, predicate)
+            expansion.quantifier(&function, Over::one(target, name), predicate)
         }
         ("all" | "exists" | "exists_one" | "existsOne", 3) => {
             let (first, second, predicate) = (next()?, next()?, next()?);
             let (name, second) = expansion.two_variables(&first, &second)?;
-            expansion.quantifier(&function, target, name, Some(second), predicate)
+            expansion.quantifier(&function, Over::two(target, name, second), predicate)
         }
         ("map", 2 | 3) => {
             let variable = next()?;
             let name = expansion.variable(&variable, "argument is not an identifier")?;
             let filter = if count == 3 { Some(next()?) } else { None };
             let transform = next()?;
-            expansion.gather(target, name, None, filter, transform)
+            expansion.gather(Over::one(target, name), filter, transform)
         }
         ("filter", 2) => {
             let (variable, filter) = (next()?, next()?);
             let name = expansion.variable(&variable, "argument is not an identifier")?;
-            expansion.gather(target, name, None, Some(filter), variable)
+            expansion.gather(Over::one(target, name), Some(filter), variable)
         }
         ("transformList", 3 | 4) => {
             let (first, second) = (next()?, next()?);
             let (name, second) = expansion.two_variables(&first, &second)?;
             let filter = if count == 4 { Some(next()?) } else { None };
             let transform = next()?;
-            expansion.gather(target, name, Some(second), filter, transform)
+            expansion.gather(Over::two(target, name, second), filter, transform)
         }
         ("transformMap" | "transformMapEntry", 3 | 4) => {
             let (first, second) = (next()?, next()?);
@@ -93,7 +93,7 @@ pub(super) fn member_call(
             } else {
                 vec![transform]
             };
-            expansion.insert(target, name, second, filter, inserted)
+            expansion.insert(Over::two(target, name, second), filter, inserted)
         }
         ("optMap" | "optFlatMap", 2) => {
             let (variable, transform) = (next()?, next()?);
@@ -109,6 +109,31 @@ pub(super) fn member_call(
             expansion.sort_by(target, &variable, key)
         }
         _ => expansion.member(&function, target, args.collect()),
+    }
+}
+
+/// What a loop goes over, and the names of what it is at.
+struct Over {
+    range: Expr,
+    variable: String,
+    second: Option<String>,
+}
+
+impl Over {
+    fn one(range: Expr, variable: String) -> Self {
+        Self {
+            range,
+            variable,
+            second: None,
+        }
+    }
+
+    fn two(range: Expr, variable: String, second: String) -> Self {
+        Self {
+            range,
+            variable,
+            second: Some(second),
+        }
     }
 }
 
@@ -170,14 +195,7 @@ impl Expansion<'_> {
         Ok((one, other))
     }
 
-    fn quantifier(
-        &mut self,
-        function: &str,
-        range: Expr,
-        variable: String,
-        second: Option<String>,
-        predicate: Expr,
-    ) -> Result<Expr> {
+    fn quantifier(&mut self, function: &str, over: Over, predicate: Expr) -> Result<Expr> {
         let accumulated = self.accumulated()?;
         let (init, condition, step, result);
         match function {
@@ -208,27 +226,11 @@ impl Expansion<'_> {
                 result = self.call("_==_", vec![count, one])?;
             }
         }
-        self.node(Kind::Fold(Box::new(Fold {
-            range,
-            variable,
-            second,
-            accumulator: ACCUMULATOR.to_owned(),
-            init,
-            condition,
-            step,
-            result,
-        })))
+        self.fold(over, init, condition, step, result)
     }
 
     /// A loop that gathers a list.
-    fn gather(
-        &mut self,
-        range: Expr,
-        variable: String,
-        second: Option<String>,
-        filter: Option<Expr>,
-        transform: Expr,
-    ) -> Result<Expr> {
+    fn gather(&mut self, over: Over, filter: Option<Expr>, transform: Expr) -> Result<Expr> {
         let so_far = self.accumulated()?;
         let item = self.node(Kind::List(vec![Item {
             value: transform,
@@ -236,30 +238,21 @@ impl Expansion<'_> {
         }]))?;
         let step = self.call("_+_", vec![so_far, item])?;
         let init = self.node(Kind::List(Vec::new()))?;
-        self.unconditional(range, variable, second, filter, init, step)
+        self.unconditional(over, filter, init, step)
     }
 
     /// A loop that gathers a map.
-    fn insert(
-        &mut self,
-        range: Expr,
-        variable: String,
-        second: String,
-        filter: Option<Expr>,
-        inserted: Vec<Expr>,
-    ) -> Result<Expr> {
+    fn insert(&mut self, over: Over, filter: Option<Expr>, inserted: Vec<Expr>) -> Result<Expr> {
         let mut args = vec![self.accumulated()?];
         args.extend(inserted);
         let step = self.call("cel.@mapInsert", args)?;
         let init = self.node(Kind::Map(Vec::new()))?;
-        self.unconditional(range, variable, Some(second), filter, init, step)
+        self.unconditional(over, filter, init, step)
     }
 
     fn unconditional(
         &mut self,
-        range: Expr,
-        variable: String,
-        second: Option<String>,
+        over: Over,
         filter: Option<Expr>,
         init: Expr,
         step: Expr,
@@ -273,10 +266,21 @@ impl Expansion<'_> {
         };
         let condition = self.literal(Literal::Bool(true))?;
         let result = self.accumulated()?;
+        self.fold(over, init, condition, step, result)
+    }
+
+    fn fold(
+        &mut self,
+        over: Over,
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+    ) -> Result<Expr> {
         self.node(Kind::Fold(Box::new(Fold {
-            range,
-            variable,
-            second,
+            range: over.range,
+            variable: over.variable,
+            second: over.second,
             accumulator: ACCUMULATOR.to_owned(),
             init,
             condition,
@@ -332,7 +336,7 @@ impl Expansion<'_> {
         }
         let name = self.variable(variable, "argument is not an identifier")?;
         let input = self.ident(INPUT)?;
-        let keys = self.gather(input, name, None, None, key)?;
+        let keys = self.gather(Over::one(input, name), None, key)?;
         let input = self.ident(INPUT)?;
         let sorted = self.member("@sortByAssociatedKeys", input, vec![keys])?;
         self.bind(INPUT.to_owned(), target, sorted)

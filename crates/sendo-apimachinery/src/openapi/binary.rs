@@ -18,7 +18,7 @@ pub fn version_two_binary(document: &Value) -> Vec<u8> {
     });
     out.message(8, |out| named(out, 2, &document["paths"], path_item));
     out.message(9, |out| named(out, 1, &document["definitions"], schema));
-    each(&mut out, 12, &document["security"], |out, needed| {
+    out.messages(12, &document["security"], |out, needed| {
         named(out, 1, needed, |out, scopes| texts(out, 1, scopes));
     });
     out.message(13, |out| {
@@ -43,7 +43,7 @@ fn path_item(out: &mut Writer, item: &Value) {
             out.message(number, |out| operation(out, value));
         }
     }
-    each(out, 9, &item["parameters"], parameter);
+    out.messages(9, &item["parameters"], parameter);
     extensions(out, 10, item);
 }
 
@@ -53,7 +53,7 @@ fn operation(out: &mut Writer, operation: &Value) {
     text(out, 5, &operation["operationId"]);
     texts(out, 6, &operation["produces"]);
     texts(out, 7, &operation["consumes"]);
-    each(out, 8, &operation["parameters"], parameter);
+    out.messages(8, &operation["parameters"], parameter);
     out.message(9, |out| named(out, 1, &operation["responses"], response));
     texts(out, 10, &operation["schemes"]);
     extensions(out, 13, operation);
@@ -130,7 +130,7 @@ fn schema(out: &mut Writer, schema: &Value) {
     text(out, 13, &schema["pattern"]);
     flag(out, 16, &schema["uniqueItems"]);
     texts(out, 19, &schema["required"]);
-    each(out, 20, &schema["enum"], any);
+    out.messages(20, &schema["enum"], any);
     match schema.get("additionalProperties") {
         Some(Value::Bool(allowed)) => {
             out.message(21, |out| out.varint(2, u64::from(*allowed)));
@@ -144,7 +144,7 @@ fn schema(out: &mut Writer, schema: &Value) {
     if let Some(of) = schema.get("items") {
         out.message(23, |out| out.message(1, |out| self::schema(out, of)));
     }
-    each(out, 24, &schema["allOf"], self::schema);
+    out.messages(24, &schema["allOf"], self::schema);
     if let Some(properties) = schema.get("properties") {
         out.message(25, |out| named(out, 1, properties, self::schema));
     }
@@ -171,12 +171,6 @@ fn extensions(out: &mut Writer, number: u32, value: &Value) {
 
 fn any(out: &mut Writer, value: &Value) {
     out.bytes(2, value.to_string().as_bytes());
-}
-
-fn each(out: &mut Writer, number: u32, list: &Value, write: fn(&mut Writer, &Value)) {
-    for item in list.as_array().into_iter().flatten() {
-        out.message(number, |out| write(out, item));
-    }
 }
 
 /// An empty text is no text.

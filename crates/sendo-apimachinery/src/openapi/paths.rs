@@ -30,6 +30,14 @@ pub(super) enum Origin {
     Definition,
 }
 
+/// What a write is about: an object, or a part of one.
+struct What<'a> {
+    kind: Value,
+    schema: &'a str,
+    /// The subresource that it is.
+    of: Option<&'a str>,
+}
+
 /// Methods that a connection passes on.
 const CONNECT: [(&str, &str); 5] = [
     ("delete", "delete"),
@@ -89,7 +97,7 @@ impl Served<'_> {
         if self.resource.has_verb("create") {
             let operation = self.operation("post", names, "create", "", "");
             let operation = operation.taking(self.namespace());
-            item.add(self.creating(operation, kind.clone(), &self.object, None));
+            item.add(self.creating(operation, &self.whole()));
         }
         if self.resource.has_verb("deletecollection") {
             let operation = self.operation("delete", names, "delete", "Collection", "");
@@ -130,12 +138,12 @@ impl Served<'_> {
         if self.resource.has_verb("update") {
             let operation = self.operation("put", names, "replace", "", "");
             let operation = operation.taking(self.name(&self.resource.kind));
-            item.add(self.replacing(operation, kind.clone(), &self.object, None));
+            item.add(self.replacing(operation, &self.whole()));
         }
         if self.resource.has_verb("patch") {
             let operation = self.operation("patch", names, "patch", "", "");
             let operation = operation.taking(self.name(&self.resource.kind));
-            item.add(self.patching(operation, kind.clone(), &self.object, None));
+            item.add(self.patching(operation, &self.whole()));
         }
         if self.resource.has_verb("delete") {
             let status = format!("{META}.Status");
@@ -161,12 +169,15 @@ impl Served<'_> {
     fn subresource(&self, names: &Names, subresource: &Subresource) -> PathItem {
         let mut item = PathItem::default();
         let schema = self.schema(subresource);
-        let kind = kind(&subresource.group, &subresource.version, &subresource.kind);
+        let part = What {
+            kind: kind(&subresource.group, &subresource.version, &subresource.kind),
+            schema: &schema,
+            of: Some(&subresource.name),
+        };
         let suffix = capitalized(&subresource.name);
         let own = subresource.query.iter();
         let own = own.map(|own| Parameter::own(&own.name, &own.kind));
         let own: Vec<_> = own.chain(self.name(&subresource.kind)).collect();
-        let of = Some(subresource.name.as_str());
         let operation = |method, verb| {
             self.operation(method, names, verb, "", &suffix)
                 .taking(own.iter().cloned())
@@ -178,14 +189,14 @@ impl Served<'_> {
                         true => Answer::Text(self.media_types()),
                         false => self.answer(&schema),
                     };
-                    let operation = operation("get", "read").about("get", kind.clone());
+                    let operation = operation("get", "read").about("get", part.kind.clone());
                     operation
-                        .saying(self.sentence("get", of))
+                        .saying(self.sentence("get", part.of))
                         .answering(200, answer)
                 }
-                "create" => self.creating(operation("post", "create"), kind.clone(), &schema, of),
-                "update" => self.replacing(operation("put", "replace"), kind.clone(), &schema, of),
-                "patch" => self.patching(operation("patch", "patch"), kind.clone(), &schema, of),
+                "create" => self.creating(operation("post", "create"), &part),
+                "update" => self.replacing(operation("put", "replace"), &part),
+                "patch" => self.patching(operation("patch", "patch"), &part),
                 _ => continue,
             });
         }
@@ -273,46 +284,21 @@ impl Served<'_> {
             .answering(200, self.answer(schema).or_stream())
     }
 
-    fn creating(
-        &self,
-        operation: Operation,
-        kind: Value,
-        schema: &str,
-        of: Option<&str>,
-    ) -> Operation {
-        operation
-            .asking("CreateOptions", &CREATE)
-            .about("post", kind)
-            .saying(self.sentence("post", of))
-            .requiring(&self.body_types(), schema)
-            .answering(200, self.answer(schema))
-            .answering(201, self.answer(schema))
-            .answering(202, self.answer(schema))
+    fn creating(&self, operation: Operation, what: &What<'_>) -> Operation {
+        self.writing(operation.asking("CreateOptions", &CREATE), "post", what)
+            .answering(202, self.answer(what.schema))
     }
 
-    fn replacing(
-        &self,
-        operation: Operation,
-        kind: Value,
-        schema: &str,
-        of: Option<&str>,
-    ) -> Operation {
-        operation
-            .asking("UpdateOptions", &CREATE)
-            .about("put", kind)
-            .saying(self.sentence("put", of))
-            .requiring(&self.body_types(), schema)
-            .answering(200, self.answer(schema))
-            .answering(201, self.answer(schema))
+    fn replacing(&self, operation: Operation, what: &What<'_>) -> Operation {
+        self.writing(operation.asking("UpdateOptions", &CREATE), "put", what)
     }
 
-    fn patching(
-        &self,
-        operation: Operation,
-        kind: Value,
-        schema: &str,
-        of: Option<&str>,
-    ) -> Operation {
+    fn writing(&self, operation: Operation, action: &'static str, what: &What<'_>) -> Operation {
+        let body = (&self.body_types()[..], what.schema);
+        self.changing(operation, action, what, body)
+    }
+
+    fn patching(&self, operation: Operation, what: &What<'_>) -> Operation {
         let mut media_types = vec![
             "application/apply-patch+yaml",
             "application/json-patch+json",
@@ -321,13 +307,25 @@ impl Served<'_> {
         if self.origin == Origin::BuiltIn {
             media_types.push("application/strategic-merge-patch+json");
         }
+        let operation = operation.asking("PatchOptions", &PATCH);
+        let body = (&media_types[..], &*format!("{META}.Patch"));
+        self.changing(operation, "patch", what, body)
+    }
+
+    /// Sends a body in one of its media types, and gets what is stored then.
+    fn changing(
+        &self,
+        operation: Operation,
+        action: &'static str,
+        what: &What<'_>,
+        (media_types, body): (&[&'static str], &str),
+    ) -> Operation {
         operation
-            .asking("PatchOptions", &PATCH)
-            .about("patch", kind)
-            .saying(self.sentence("patch", of))
-            .requiring(&media_types, &format!("{META}.Patch"))
-            .answering(200, self.answer(schema))
-            .answering(201, self.answer(schema))
+            .about(action, what.kind.clone())
+            .saying(self.sentence(action, what.of))
+            .requiring(media_types, body)
+            .answering(200, self.answer(what.schema))
+            .answering(201, self.answer(what.schema))
     }
 
     fn operation(
@@ -380,6 +378,14 @@ impl Served<'_> {
             .kind(&subresource.api_version(), &subresource.kind);
         let id = kind.and_then(|kind| kind.type_id());
         id.map_or_else(|| self.object.clone(), |id| self.types.name(id))
+    }
+
+    fn whole(&self) -> What<'_> {
+        What {
+            kind: self.own_kind(),
+            schema: &self.object,
+            of: None,
+        }
     }
 
     fn own_kind(&self) -> Value {

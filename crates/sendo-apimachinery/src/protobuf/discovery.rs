@@ -14,18 +14,16 @@ pub(super) fn list(types: &Types, list: &Value, out: &mut Writer) -> Option<()> 
     let meta = |name: &str| types.named(&format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"));
     let (of_object, of_list) = (meta("ObjectMeta")?, meta("ListMeta")?);
     out.message(1, |out| encode::message(out, of_list, &list["metadata"]));
-    for group in items(&list["items"]) {
-        out.message(2, |out| {
-            out.message(1, |out| encode::message(out, of_object, &group["metadata"]));
-            each(out, 2, &group["versions"], version);
-        });
-    }
+    out.messages(2, &list["items"], |out, group| {
+        out.message(1, |out| encode::message(out, of_object, &group["metadata"]));
+        out.messages(2, &group["versions"], version);
+    });
     Some(())
 }
 
 fn version(out: &mut Writer, version: &Value) {
     text(out, 1, &version["version"]);
-    each(out, 2, &version["resources"], resource);
+    out.messages(2, &version["resources"], resource);
     text(out, 3, &version["freshness"]);
 }
 
@@ -37,7 +35,7 @@ fn resource(out: &mut Writer, resource: &Value) {
     texts(out, 5, &resource["verbs"]);
     texts(out, 6, &resource["shortNames"]);
     texts(out, 7, &resource["categories"]);
-    each(out, 8, &resource["subresources"], subresource);
+    out.messages(8, &resource["subresources"], subresource);
 }
 
 fn subresource(out: &mut Writer, subresource: &Value) {
@@ -56,21 +54,12 @@ fn response_kind(out: &mut Writer, number: u32, kind: &Value) {
     }
 }
 
-fn each(out: &mut Writer, number: u32, list: &Value, write: fn(&mut Writer, &Value)) {
-    for item in items(list) {
-        out.message(number, |out| write(out, item));
-    }
-}
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
 /// Written though it be empty, as Go writes a field that is no pointer.
 fn text(out: &mut Writer, number: u32, value: &Value) {
     out.bytes(number, value.as_str().unwrap_or_default().as_bytes());
 }
 
 fn texts(out: &mut Writer, number: u32, list: &Value) {
-    items(list).iter().for_each(|item| text(out, number, item));
+    let texts = list.as_array().into_iter().flatten();
+    texts.for_each(|item| text(out, number, item));
 }

@@ -1,5 +1,7 @@
 //! The wire format: tags, varints and length-delimited bytes.
 
+use serde_json::Value;
+
 use super::Error;
 
 /// Reads fields off a message's bytes.
@@ -146,6 +148,18 @@ impl Writer {
         let mut inner = Writer::default();
         write(&mut inner);
         self.bytes(number, &inner.out);
+    }
+
+    /// A message for each item of a list; none for what is no list.
+    pub(crate) fn messages(
+        &mut self,
+        number: u32,
+        list: &Value,
+        write: impl Fn(&mut Writer, &Value),
+    ) {
+        for item in list.as_array().into_iter().flatten() {
+            self.message(number, |out| write(out, item));
+        }
     }
 
     fn raw_varint(&mut self, mut value: u64) {

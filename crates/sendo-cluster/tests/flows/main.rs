@@ -6,6 +6,7 @@ mod namespaces;
 mod nodes;
 mod replicasets;
 mod scheduling;
+mod taints;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;

@@ -16,10 +16,10 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use sendo_apimachinery::addresses::Cidr;
 use sendo_apimachinery::{Meta, Status};
-use sendo_store::{At, Key, Transaction};
+use sendo_store::{Key, Transaction};
 use serde_json::Value;
 
-use crate::call::{Call, backend};
+use crate::call::Call;
 use crate::keys::Keys;
 use crate::kinds::service;
 use crate::kinds::value::{Read, Write};
@@ -99,13 +99,7 @@ impl Claims {
         if self.taken.iter().any(|(taken, _)| taken == key) {
             return Ok(false);
         }
-        let found = call
-            .server
-            .store
-            .get(key, At::Latest)
-            .await
-            .map_err(backend)?;
-        Ok(found.entry.is_none())
+        Ok(call.stored(key).await?.is_none())
     }
 }
 

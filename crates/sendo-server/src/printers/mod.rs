@@ -5,7 +5,6 @@
 //! storage version.
 
 mod access;
-mod age;
 mod autoscaling;
 mod cluster;
 mod network;
@@ -15,10 +14,10 @@ mod storage;
 mod workloads;
 
 use jiff::Timestamp;
+pub use sendo_apimachinery::duration::human_duration;
 use serde_json::{Value, json};
 
 use crate::kinds::value::Read;
-pub use age::human_duration;
 
 /// The cells of an object's row.
 ///

@@ -1,17 +1,20 @@
 //! Ways through the server to nodes, pods and services: logs, commands, ports, proxies.
 //!
-//! No node has an agent that could be reached, so what is right with a request
-//! ends where Kubernetes ends when it cannot reach one.
+//! No node has an agent that could be reached. Where a node's containers are
+//! simulated, what is right with a request is told so; elsewhere it ends where
+//! Kubernetes ends when it cannot reach an agent.
 
 use http::StatusCode;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
-use sendo_store::At;
 use serde_json::Value;
 
 use crate::answer::Answer;
-use crate::call::{Call, backend};
+use crate::call::Call;
 use crate::keys::Keys;
+
+/// How the container runtime of a node is called whose containers are only told of.
+const SIMULATED: &str = "simulated://";
 
 /// `pods/<name>/log`.
 pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
@@ -21,36 +24,36 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
     let container = container(call, &pod, &lists)?;
     match node_of(&pod) {
         None => Ok(Answer::Empty(StatusCode::NO_CONTENT)),
-        Some(node) => Err(unreachable(
-            call,
-            node,
-            &format!("containerLogs/{}/{container}", place(call)),
-        )
-        .await?),
+        Some(node) => {
+            let path = format!("containerLogs/{}/{container}", place(call));
+            let lacks = format!("container {} has no logs", go_quote(&container));
+            Err(unreachable(call, node, &path, &lacks).await?)
+        }
     }
 }
 
 /// `pods/<name>/exec`, `attach` and `portforward`.
 pub(super) async fn stream(call: &Call<'_>, name: &str) -> Result<Answer, Status> {
     let pod = call.decode(&*call.entry().await?);
-    let mut path = format!(
-        "{}/{}",
-        if name == "portforward" {
-            "portForward"
-        } else {
-            name
-        },
-        place(call)
-    );
-    if name != "portforward" {
-        path = format!("{path}/{}", container(call, &pod, &["containers"])?);
-    }
+    let (path, lacks) = if name == "portforward" {
+        let lacks = format!("pod {} has no ports to forward", go_quote(call.name()));
+        (format!("portForward/{}", place(call)), lacks)
+    } else {
+        let container = container(call, &pod, &["containers"])?;
+        let path = format!("{name}/{}/{container}", place(call));
+        let quoted = go_quote(&container);
+        let lacks = match name {
+            "exec" => format!("no command can be executed in container {quoted}"),
+            _ => format!("container {quoted} has no process to attach to"),
+        };
+        (path, lacks)
+    };
     match node_of(&pod) {
         None => Err(Status::bad_request(format!(
             "pod {} does not have a host assigned",
             call.name()
         ))),
-        Some(node) => Err(unreachable(call, node, &path).await?),
+        Some(node) => Err(unreachable(call, node, &path, &lacks).await?),
     }
 }
 
@@ -70,13 +73,8 @@ pub(super) async fn proxy(call: &Call<'_>) -> Result<Answer, Status> {
         )));
     }
     let key = call.key(name)?;
-    let found = call
-        .server
-        .store
-        .get(&key, At::Latest)
-        .await
-        .map_err(backend)?;
-    let entry = found.entry.ok_or_else(|| call.not_found(name))?;
+    let stored = call.stored(&key).await?;
+    let entry = stored.ok_or_else(|| call.not_found(name))?;
     let object = call.decode(&entry);
     let unavailable = |why: String| Err(Status::service_unavailable(why));
     match singular.as_str() {
@@ -93,7 +91,10 @@ pub(super) async fn proxy(call: &Call<'_>) -> Result<Answer, Status> {
                 "error trying to reach service: dial tcp {ip}: connect: connection refused"
             )),
         },
-        _ => Err(unreachable(call, name, "").await?),
+        _ => {
+            let lacks = format!("node {} has no agent that listens", go_quote(name));
+            Err(unreachable(call, name, "", &lacks).await?)
+        }
     }
 }
 
@@ -177,20 +178,29 @@ fn check_log_options(call: &Call<'_>) -> Result<(), Status> {
     ))
 }
 
-/// What is said of a node whose agent cannot be reached.
-async fn unreachable(call: &Call<'_>, node: &str, path: &str) -> Result<Status, Status> {
+/// What is said of a node whose agent cannot be reached; `lacks` of one with simulated containers.
+async fn unreachable(
+    call: &Call<'_>,
+    node: &str,
+    path: &str,
+    lacks: &str,
+) -> Result<Status, Status> {
     let key = Keys::new("", "nodes", false).object(None, node);
-    let found = call
-        .server
-        .store
-        .get(&key, At::Latest)
-        .await
-        .map_err(backend)?;
-    let Some(entry) = found.entry else {
+    let Some(entry) = call.stored(&key).await? else {
         return Ok(Status::not_found(&GroupResource::new("", "nodes"), node));
     };
     let object: Value =
         serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours");
+    let runtime = &object["status"]["nodeInfo"]["containerRuntimeVersion"];
+    if runtime
+        .as_str()
+        .is_some_and(|runtime| runtime.starts_with(SIMULATED))
+    {
+        return Ok(Status::unclassified(format!(
+            "{lacks}: the containers of node {} are simulated, nothing runs in them",
+            go_quote(node)
+        )));
+    }
     let addresses = object["status"]["addresses"]
         .as_array()
         .map(Vec::as_slice)

@@ -9,12 +9,11 @@ use sendo_apimachinery::schema::show_as_go;
 use sendo_apimachinery::{
     GroupKind, GroupResource, GroupVersion, GroupVersionKind, Meta, MetaMut, Status,
 };
-use sendo_store::At;
 use serde_json::{Value, json};
 
 use super::ISSUER;
 use crate::answer::{self, Answer};
-use crate::call::{Call, backend, time_text};
+use crate::call::{Call, time_text};
 use crate::decode;
 use crate::keys::Keys;
 use crate::options::{Write, WriteOptions};
@@ -219,7 +218,6 @@ async fn stored(
     name: &str,
 ) -> Result<Option<Value>, Status> {
     let key = Keys::new("", plural, namespace.is_some()).object(namespace, name);
-    let found = call.server.store.get(&key, At::Latest).await;
-    let entry = found.map_err(backend)?.entry;
-    Ok(entry.map(|entry| serde_json::from_slice(&entry.value).unwrap_or_default()))
+    let stored = call.stored(&key).await?;
+    Ok(stored.map(|entry| serde_json::from_slice(&entry.value).unwrap_or_default()))
 }

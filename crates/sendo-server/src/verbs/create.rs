@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use sendo_apimachinery::{Meta, MetaMut, Status};
-use sendo_store::{At, Error, Revision, Transaction};
+use sendo_store::{Error, Revision, Transaction};
 use serde_json::Value;
 
 use crate::admission;
@@ -144,13 +144,7 @@ async fn insert_once(
             .put(key.clone(), value.clone()),
     );
     if options.dry_run {
-        let found = call
-            .server
-            .store
-            .get(&key, At::Latest)
-            .await
-            .map_err(backend)?;
-        return match found.entry {
+        return match call.stored(&key).await? {
             Some(entry) => Err(taken(call, &name, &entry.value)),
             None => Ok(Some(Stored {
                 value,

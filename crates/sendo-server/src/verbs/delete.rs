@@ -170,13 +170,8 @@ pub(crate) async fn remove(
 ) -> Result<Outcome, Status> {
     let key = call.key(name)?;
     loop {
-        let found = call
-            .server
-            .store
-            .get(&key, sendo_store::At::Latest)
-            .await
-            .map_err(backend)?;
-        let entry = found.entry.ok_or_else(|| call.not_found(name))?;
+        let stored = call.stored(&key).await?;
+        let entry = stored.ok_or_else(|| call.not_found(name))?;
         let object = call.decode(&entry);
         check_preconditions(call, name, &object, options)?;
         match write(call, &entry, step(call, object, options), options).await {

@@ -5,7 +5,7 @@ use http::StatusCode;
 use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::meta::{FinalizerNames, validate_create, validate_update};
 use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
-use sendo_store::{At, Entry, Error, Revision, Transaction};
+use sendo_store::{Entry, Error, Revision, Transaction};
 use serde_json::Value;
 
 use crate::admission;
@@ -103,13 +103,7 @@ pub(crate) fn wrong_uid(call: &Call<'_>, wanted: &str, found: &str) -> Status {
 /// Whether there is nothing under the name of the path.
 pub(crate) async fn is_absent(call: &Call<'_>) -> Result<bool, Status> {
     let key = call.key(call.name())?;
-    let found = call
-        .server
-        .store
-        .get(&key, At::Latest)
-        .await
-        .map_err(backend)?;
-    Ok(found.entry.is_none())
+    Ok(call.stored(&key).await?.is_none())
 }
 
 /// Changes the object that the path names.

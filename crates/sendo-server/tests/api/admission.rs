@@ -23,12 +23,7 @@ async fn make(f: &Fixture, path: &str, object: Value) -> Value {
 }
 
 async fn refusal(f: &Fixture, path: &str, object: Value) -> (u16, String) {
-    let answer = f.json(&format!("POST {path}"), object).await;
-    let message = answer.body["message"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    (answer.code, message)
+    f.json(&format!("POST {path}"), object).await.refusal()
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,20 +22,34 @@ impl Fixture {
 
     /// A Role in `default`, and its binding to a user, both of the user's name.
     async fn let_(&self, user: &str, rules: Value) {
-        let role = json!({"metadata": {"name": user}, "rules": rules});
-        let path = format!("{RBAC}/namespaces/default");
-        let made = self.json(&format!("POST {path}/roles"), role).await;
-        assert_eq!(made.code, 201, "{:?}", made.body);
-        let binding = json!({
-            "metadata": {"name": user},
-            "roleRef": {"kind": "Role", "name": user},
-            "subjects": [{"kind": "User", "name": user}],
-        });
-        let made = self
-            .json(&format!("POST {path}/rolebindings"), binding)
+        let place = format!("{RBAC}/namespaces/default");
+        self.grant(user, &format!("{place}/roles"), "Role", rules)
             .await;
+    }
+
+    /// As [`Fixture::let_`], in all namespaces and outside of them.
+    async fn let_everywhere(&self, user: &str, rules: Value) {
+        let roles = format!("{RBAC}/clusterroles");
+        self.grant(user, &roles, "ClusterRole", rules).await;
+    }
+
+    async fn grant(&self, user: &str, roles: &str, kind: &str, rules: Value) {
+        let role = json!({"metadata": {"name": user}, "rules": rules});
+        let made = self.json(&format!("POST {roles}"), role).await;
+        assert_eq!(made.code, 201, "{:?}", made.body);
+        let bindings = roles.replace("roles", "rolebindings");
+        let binding = binding(user, kind, user, user);
+        let made = self.json(&format!("POST {bindings}"), binding).await;
         assert_eq!(made.code, 201, "{:?}", made.body);
     }
+}
+
+fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "roleRef": {"kind": kind, "name": role},
+        "subjects": [{"kind": "User", "name": user}],
+    })
 }
 
 fn rule(verbs: &[&str], group: &str, resource: &str) -> Value {
@@ -127,11 +141,7 @@ async fn nobody_hands_out_more_than_they_hold() {
     assert_eq!(more.code, 403);
     f.json(&format!("POST {roles}"), role("made", secrets))
         .await;
-    let binding = json!({
-        "metadata": {"name": "b"},
-        "roleRef": {"kind": "Role", "name": "made"},
-        "subjects": [{"kind": "User", "name": "ann"}],
-    });
+    let binding = binding("b", "Role", "made", "ann");
     let path = format!("POST {RBAC}/namespaces/default/rolebindings");
     assert_eq!(f.as_("ann", &path, binding.clone()).await.code, 403);
     let bind = json!([{
@@ -139,26 +149,15 @@ async fn nobody_hands_out_more_than_they_hold() {
         "resources": ["roles"], "resourceNames": ["made"],
     }]);
     f.json(&format!("POST {roles}"), role("binder", bind)).await;
-    let binder = json!({
-        "metadata": {"name": "binder"},
-        "roleRef": {"kind": "Role", "name": "binder"},
-        "subjects": [{"kind": "User", "name": "ann"}],
-    });
-    f.json(&path, binder).await;
+    f.json(&path, self::binding("binder", "Role", "binder", "ann"))
+        .await;
     assert_eq!(f.as_("ann", &path, binding).await.code, 201);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_role_that_gathers_others_takes_an_administrator() {
     let f = Fixture::start().await;
-    let role = json!({"metadata": {"name": "r"}, "rules": [rule(&["*"], "*", "*")]});
-    f.json(&format!("POST {RBAC}/clusterroles"), role).await;
-    let binding = json!({
-        "metadata": {"name": "b"},
-        "roleRef": {"kind": "ClusterRole", "name": "r"},
-        "subjects": [{"kind": "User", "name": "ann"}],
-    });
-    f.json(&format!("POST {RBAC}/clusterrolebindings"), binding)
+    f.let_everywhere("ann", json!([rule(&["*"], "*", "*")]))
         .await;
     let gathering = json!({
         "metadata": {"name": "sum"},
@@ -173,8 +172,9 @@ async fn a_role_that_gathers_others_takes_an_administrator() {
         )
         .await;
     assert_eq!(made.code, 201, "{:?}", made.body);
-    let narrow = json!({"metadata": {"name": "r"}, "rules": [rule(&["create"], "rbac.authorization.k8s.io", "clusterroles")]});
-    f.json(&format!("PUT {RBAC}/clusterroles/r"), narrow).await;
+    let narrow = json!({"metadata": {"name": "ann"}, "rules": [rule(&["create"], "rbac.authorization.k8s.io", "clusterroles")]});
+    f.json(&format!("PUT {RBAC}/clusterroles/ann"), narrow)
+        .await;
     let refused = f
         .as_("ann", &format!("POST {RBAC}/clusterroles"), gathering)
         .await;
@@ -242,15 +242,7 @@ async fn one_may_be_only_whom_one_was_allowed_to_be() {
         {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["bob"]},
         {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["groups"], "resourceNames": ["dev"]},
     ]);
-    let role = json!({"metadata": {"name": "r"}, "rules": rules});
-    f.json(&format!("POST {RBAC}/clusterroles"), role).await;
-    let binding = json!({
-        "metadata": {"name": "b"},
-        "roleRef": {"kind": "ClusterRole", "name": "r"},
-        "subjects": [{"kind": "User", "name": "ann"}],
-    });
-    f.json(&format!("POST {RBAC}/clusterrolebindings"), binding)
-        .await;
+    f.let_everywhere("ann", rules).await;
     assert_eq!(who("bob", "").await, 201);
     assert_eq!(who("bob", "dev").await, 201);
     assert_eq!(who("bob", "system:masters").await, 403);
@@ -322,17 +314,12 @@ async fn who_asks_for_a_certificate_is_noted_and_its_signer_guarded() {
         made.body["spec"]["username"], "kubernetes-admin",
         "{made:?}"
     );
-    let role = json!({"metadata": {"name": "r"}, "rules": [
-        rule(&["patch"], "certificates.k8s.io", "certificatesigningrequests/approval"),
-    ]});
-    f.json(&format!("POST {RBAC}/clusterroles"), role).await;
-    let binding = json!({
-        "metadata": {"name": "b"},
-        "roleRef": {"kind": "ClusterRole", "name": "r"},
-        "subjects": [{"kind": "User", "name": "ann"}],
-    });
-    f.json(&format!("POST {RBAC}/clusterrolebindings"), binding)
-        .await;
+    let approve = rule(
+        &["patch"],
+        "certificates.k8s.io",
+        "certificatesigningrequests/approval",
+    );
+    f.let_everywhere("ann", json!([approve])).await;
     let headers = [
         ("impersonate-user", "ann"),
         ("content-type", "application/merge-patch+json"),

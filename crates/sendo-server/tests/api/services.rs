@@ -1,6 +1,7 @@
 //! What services are given: addresses and node ports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use sendo_server::{ApiServer, Options, ServiceRanges};
@@ -30,12 +31,7 @@ async fn create(f: &Fixture, name: &str, spec: Value) -> Value {
 
 async fn refusal(f: &Fixture, name: &str, spec: Value) -> (u16, String) {
     let line = format!("POST {SERVICES}");
-    let answer = f.json(&line, service(name, spec)).await;
-    let message = answer.body["message"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    (answer.code, message)
+    f.json(&line, service(name, spec)).await.refusal()
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,4 +282,17 @@ async fn the_server_is_a_service_itself() {
         .body;
     assert_eq!(range["spec"]["cidrs"], json!(["10.96.0.0/12"]));
     assert_eq!(range["status"]["conditions"][0]["status"], "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_servers_own_service_comes_back() {
+    let f = Fixture::start().await;
+    let path = format!("{SERVICES}/kubernetes");
+    let before = f.get(&path).await.body;
+    assert_eq!(f.delete(&path).await.code, 200);
+    assert_eq!(f.get(&path).await.code, 404);
+    f.world.clock().sleep(Duration::from_secs(11)).await;
+    let after = f.get(&path).await.body;
+    assert_eq!(after["spec"], before["spec"]);
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
 }

@@ -25,6 +25,14 @@ pub(crate) struct Answer {
     pub(crate) content_type: String,
 }
 
+impl Answer {
+    /// The code, and what a Status says beside it.
+    pub(crate) fn refusal(&self) -> (u16, String) {
+        let message = self.body["message"].as_str().unwrap_or_default();
+        (self.code, message.to_owned())
+    }
+}
+
 impl Fixture {
     pub(crate) async fn start() -> Self {
         Fixture::start_with(|_| {}).await

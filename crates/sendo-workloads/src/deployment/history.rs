@@ -20,7 +20,10 @@ pub(super) async fn prune(rollout: &Rollout<'_>) -> Result<()> {
         let observed = set.status.as_ref().and_then(|s| s.observed_generation);
         let is_seen = set.metadata.generation.unwrap_or(0) <= observed.unwrap_or(0);
         if size(set) == 0 && actual(set) == 0 && is_seen {
-            rollout.cx.client().delete(*set).await?;
+            match rollout.cx.client().delete(*set).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
         }
     }
     Ok(())

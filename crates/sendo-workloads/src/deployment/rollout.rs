@@ -9,7 +9,7 @@ use sendo::{Context, EventType::*, ObjectExt, ObjectKey, Result, client};
 use super::bounds::Bounds;
 use super::conditions::{Conditions, PROGRESSING, reason};
 use super::revision::{self, REVISION, noted};
-use super::sets::{by_age, size, total};
+use super::sets::{self, by_age, size, total};
 use super::template::{self, HASH_LABEL};
 use super::{history, proportion, recreate, rolling};
 use crate::claim::controller_reference;
@@ -140,7 +140,7 @@ impl<'a> Rollout<'a> {
             spec.min_ready_seconds = min_ready;
         }
         if set != *known {
-            *known = self.cx.client().update(&set).await?;
+            *known = sets::write(&set, self.cx).await?;
         }
         self.revision = known.annotation(REVISION).map(str::to_owned);
         let message = format!("Found new replica set \"{}\"", known.name());
@@ -289,7 +289,7 @@ impl Scaler<'_> {
             return Ok(false);
         }
         changed.spec.get_or_insert_default().replicas = Some(to);
-        *set = self.cx.client().update(&changed).await?;
+        *set = sets::write(&changed, self.cx).await?;
         if from == to {
             return Ok(false);
         }

@@ -1,9 +1,9 @@
-//! What is asked of a ReplicaSet, and of several.
+//! What is asked of a ReplicaSet, and of several; and how one is written.
 
 use std::cmp::Ordering;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
-use sendo::ObjectExt;
+use sendo::{Context, Error, ObjectExt, Result};
 
 /// How many pods the set is asked to keep.
 pub(super) fn size(set: &ReplicaSet) -> i32 {
@@ -42,4 +42,13 @@ pub(super) fn total<'a>(
 pub(super) fn by_age(a: &ReplicaSet, b: &ReplicaSet) -> Ordering {
     let born = |set: &ReplicaSet| set.metadata.creation_timestamp.as_ref().map(|time| time.0);
     born(a).cmp(&born(b)).then_with(|| a.name().cmp(b.name()))
+}
+
+/// Puts a changed set in its place. If it is gone, what was read of it is outdated.
+pub(super) async fn write(set: &ReplicaSet, cx: &Context) -> Result<ReplicaSet> {
+    let written = cx.client().update(set).await;
+    written.map_err(|error| match error.is_not_found() {
+        true => Error::conflict(error),
+        false => error.into(),
+    })
 }

@@ -48,6 +48,12 @@ impl<K: Object> Informer<K> {
         &self.shared.kind
     }
 
+    /// Notes that the API server itself has told of this kind: if it is no longer
+    /// served one day, then it has gone away, and nothing is wrong.
+    pub(crate) fn was_discovered(&self) {
+        self.shared.lock().discovered = true;
+    }
+
     /// Keeps an index from now on, over what is there too. One that is kept
     /// already stays as it is.
     pub fn add_index<V: IndexValue>(&self, index: &'static Index<K, V>) {
@@ -112,6 +118,8 @@ struct Inner {
     subscribers: Subscribers,
     unsynced: BTreeSet<Scope>,
     failures: BTreeMap<Scope, WatchFailure>,
+    /// Whether the API server has told of the kind, rather than this program.
+    discovered: bool,
     unreadable: BTreeMap<ObjectKey, String>,
     lists: u64,
     changes: u64,
@@ -137,6 +145,7 @@ impl Shared {
                 subscribers: Subscribers::new(clock),
                 unsynced,
                 failures: BTreeMap::new(),
+                discovered: false,
                 unreadable: BTreeMap::new(),
                 lists: 0,
                 changes: 0,
@@ -289,6 +298,8 @@ impl Shared {
         match (&failure.cause, news) {
             // Comes with compaction and with long silence: nothing is wrong.
             (WatchError::Expired(_), _) => tracing::debug!("{failure}"),
+            // The kind has gone away, and whoever discovered it will let go of it.
+            (WatchError::NotServed, _) if inner.discovered => tracing::debug!("{failure}"),
             (_, true) => tracing::warn!("{failure}"),
             (_, false) => tracing::debug!("{failure}"),
         }

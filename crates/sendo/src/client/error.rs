@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use kube::core::Status;
+use kube::core::response::StatusDetails;
 
 use super::owner::OwnerError;
+use crate::object::Kind;
 
 /// Why a request did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +84,19 @@ impl Error {
     /// The object has changed since it was read.
     pub fn is_conflict(&self) -> bool {
         self.answer() == (409, "Conflict")
+    }
+
+    /// This object does not exist, whatever was asked of it.
+    pub(crate) fn is_absence_of(&self, kind: &Kind, name: &str) -> bool {
+        let Error::Api(status) = self else {
+            return false;
+        };
+        let is_it = |details: &StatusDetails| {
+            let kinds = [&kind.plural, &kind.kind];
+            (&*details.name, &*details.group) == (name, &*kind.group)
+                && kinds.contains(&&details.kind)
+        };
+        self.is_not_found() && status.details.as_ref().is_some_and(is_it)
     }
 
     /// How long the API server asks to wait before the request is sent again.

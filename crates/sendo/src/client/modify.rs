@@ -67,6 +67,13 @@ impl<E: From<Error>> Change for Result<(), E> {
     }
 }
 
+/// What of a changed object is sent.
+#[derive(Clone, Copy)]
+enum Sent {
+    Whole,
+    Difference,
+}
+
 impl<K: Object> KindClient<K> {
     /// Changes an object: reads its newest state, lets `change` change it, and
     /// writes it if it is different then. If somebody else has changed it
@@ -104,26 +111,9 @@ impl<K: Object> KindClient<K> {
     pub async fn create_or_update<C: Change>(
         &self,
         template: K,
-        mut change: impl FnMut(&mut K) -> C,
+        change: impl FnMut(&mut K) -> C,
     ) -> Result<Outcome<K>, C::Error> {
-        let key = ObjectKey::of(&template);
-        let mut attempt = 1;
-        loop {
-            let written = match self.read(&key, attempt).await? {
-                Some(known) => {
-                    let changed = changed(&*known, &mut change)?;
-                    self.write_change(&known, changed).await
-                }
-                None => {
-                    let object = changed(&template, &mut change)?;
-                    self.create(&object).await.map(Outcome::Created)
-                }
-            };
-            match written {
-                Ok(outcome) => return Ok(outcome),
-                Err(error) => wait_after(self.client().world(), error, &mut attempt).await?,
-            }
-        }
+        self.create_or(template, change, Sent::Whole).await
     }
 
     /// As [`KindClient::create_or_update`], but sends only what `change` changes,
@@ -133,7 +123,17 @@ impl<K: Object> KindClient<K> {
     pub async fn create_or_patch<C: Change>(
         &self,
         template: K,
+        change: impl FnMut(&mut K) -> C,
+    ) -> Result<Outcome<K>, C::Error> {
+        self.create_or(template, change, Sent::Difference).await
+    }
+
+    /// Creates what is not there, changes what is.
+    async fn create_or<C: Change>(
+        &self,
+        template: K,
         mut change: impl FnMut(&mut K) -> C,
+        sent: Sent,
     ) -> Result<Outcome<K>, C::Error> {
         let key = ObjectKey::of(&template);
         let mut attempt = 1;
@@ -141,7 +141,10 @@ impl<K: Object> KindClient<K> {
             let written = match self.read(&key, attempt).await? {
                 Some(known) => {
                     let changed = changed(&*known, &mut change)?;
-                    self.patch_change(&known, changed).await
+                    match sent {
+                        Sent::Whole => self.write_change(&known, changed).await,
+                        Sent::Difference => self.patch_change(&known, changed).await,
+                    }
                 }
                 None => {
                     let object = changed(&template, &mut change)?;

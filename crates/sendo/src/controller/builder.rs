@@ -11,15 +11,16 @@ use futures::future::BoxFuture;
 use super::watch::Watch;
 use super::worker::{AddIndex, Job, Plan};
 use super::{Action, Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings, Watches};
-use crate::Event;
 use crate::cache::{Index, IndexValue, Selection};
 use crate::context::Context;
+use crate::error::Error;
 use crate::handler::{self, Handler};
 use crate::object::{Kind, ObjectKey, Typed};
 use crate::predicate::Predicate;
 use crate::queue::{Backoff, Limiter};
 use crate::reader::DeclaredRead;
 use crate::source::{self, KindSource, Source};
+use crate::{Event, client};
 
 /// What a queue holds: small values that name what is to be reconciled.
 pub trait Key: Clone + Ord + Hash + Debug + Display + Send + Sync + 'static {}
@@ -290,7 +291,14 @@ impl<K: Typed, R: Reconcile<K>> Job<ObjectKey> for ObjectJob<K, R> {
                 return Ok(Action::done());
             };
             cx.about = Some(Arc::new(object.object_ref(&())));
-            self.reconciler.reconcile(object, cx).await
+            let reconciled = self.reconciler.reconcile(object, cx).await;
+            reconciled.map_err(|error| match error.downcast_ref::<client::Error>() {
+                // The watch will tell of it, too.
+                Some(cause) if cause.is_absence_of(&Kind::of::<K>(), key.name()) => {
+                    Error::conflict(error)
+                }
+                _ => error,
+            })
         })
     }
 }

@@ -291,11 +291,13 @@ impl<Q: Key> Crew<Q> {
                 Category::Failure => {
                     let attempts = picked.attempts() + 1;
                     let again_in = picked.retry();
-                    tracing::error!(%error, attempts, ?again_in, "reconcile failed");
+                    let key = picked.key();
+                    tracing::error!(controller = %self.name, %key, %error, attempts, ?again_in, "reconcile failed");
                     Outcome::Error
                 }
                 Category::Terminal => {
-                    tracing::error!(%error, "reconcile failed; no retry until something changes");
+                    let key = picked.key();
+                    tracing::error!(controller = %self.name, %key, %error, "reconcile failed; no retry until something changes");
                     picked.forget();
                     Outcome::TerminalError
                 }

@@ -5,13 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::{BoxStream, SelectAll, StreamExt};
+use futures::stream::{AbortHandle, BoxStream, SelectAll, StreamExt, abortable};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use tokio::sync::mpsc;
 
 use super::{Item, Opening, Source, deliveries};
 use crate::Event;
-use crate::cache::{Index, IndexValue, Informer, Selection};
+use crate::cache::{Index, IndexValue, Informer, Lease, Selection};
 use crate::discovery::served_kinds;
 use crate::object::Kind;
 
@@ -92,9 +92,22 @@ type Tagged = (Kind, Item<Event<AnyMeta>>);
 struct Scan {
     declared: EveryKind,
     opening: Opening,
-    /// Kinds being watched, and whether each has delivered its initial list.
-    open: BTreeMap<Kind, bool>,
+    open: BTreeMap<Kind, Open>,
     streams: SelectAll<BoxStream<'static, Tagged>>,
+}
+
+/// A kind that is watched, until it is let go of.
+struct Open {
+    /// Whether its initial list has been delivered.
+    ready: bool,
+    stream: AbortHandle,
+    _informer: Lease<AnyMeta>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.stream.abort();
+    }
 }
 
 impl Scan {
@@ -114,7 +127,9 @@ impl Scan {
                 let (kind, item) = tagged;
                 match item {
                     Item::Ready => {
-                        self.open.insert(kind, true);
+                        if let Some(open) = self.open.get_mut(&kind) {
+                            open.ready = true;
+                        }
                     }
                     Item::Event(event) => {
                         if matches!(
@@ -123,15 +138,12 @@ impl Scan {
                         ) {
                             due.set(clock.sleep(RESCAN_SOON));
                         }
-                        // A kind that went away may still have had something to say.
-                        if self.open.contains_key(&kind)
-                            && sender.send(Item::Event((kind, event))).await.is_err()
-                        {
+                        if sender.send(Item::Event((kind, event))).await.is_err() {
                             return;
                         }
                     }
                 }
-                if !said_ready && self.open.values().all(|ready| *ready) {
+                if !said_ready && self.open.values().all(|open| open.ready) {
                     said_ready = true;
                     if sender.send(Item::Ready).await.is_err() {
                         return;
@@ -161,18 +173,24 @@ impl Scan {
             if self.open.contains_key(&kind) {
                 continue;
             }
-            self.open.insert(kind.clone(), false);
-            let informer = self
-                .opening
-                .cache
-                .informer::<AnyMeta>(kind.clone(), Selection::default());
+            let cache = &self.opening.cache;
+            let lease = cache.lease::<AnyMeta>(kind.clone(), Selection::default());
+            let informer = lease.informer();
+            informer.was_discovered();
             for prepare in &self.declared.prepare {
-                prepare(&informer);
+                prepare(informer);
             }
             let latency = self.opening.metrics.event_latency(&kind);
-            let tagged =
-                deliveries(informer.subscribe(), latency).map(move |item| (kind.clone(), item));
+            let items = deliveries(informer.subscribe(), latency);
+            let named = kind.clone();
+            let (tagged, stream) = abortable(items.map(move |item| (named.clone(), item)));
             self.streams.push(tagged.boxed());
+            let open = Open {
+                ready: false,
+                stream,
+                _informer: lease,
+            };
+            self.open.insert(kind, open);
         }
         Ok(())
     }

@@ -6,11 +6,12 @@ use sendo::cache::KindOptions;
 use sendo::predicate::{created, generation_changed, label, selected, updated};
 use sendo::queue::Priority;
 use sendo::{
-    Action, Context, Controller, Error, Manager, ObjectExt, ObjectKey, Reconcile, Result, handler,
-    source,
+    Action, Context, Controller, Error, Manager, ObjectExt, ObjectKey, Patch, Reconcile, Result,
+    handler, source,
 };
+use serde_json::json;
 
-use crate::{Bar, HOUR, Log, Place, SECOND, metric};
+use crate::{Bar, HOUR, Log, Place, SECOND, Tracing, metric};
 
 #[tokio::test(start_paused = true)]
 async fn workers_start_when_every_source_has_delivered_and_hold_up_no_other_controller() {
@@ -320,4 +321,32 @@ async fn a_reconciler_is_told_what_is_gone_until_it_has_taken_it_in() {
     place.pass(SECOND).await;
     assert_eq!(log.take().last().unwrap(), "keeps a");
     place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_its_object_gone_is_no_failure() {
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    let elsewhere = place.client.clone();
+    let reconcile = move |map: Arc<ConfigMap>, cx: Context| {
+        let elsewhere = elsewhere.clone();
+        async move {
+            elsewhere.delete(&*map).await?;
+            let change = Patch::Merge(json!({"data": {"value": "1"}}));
+            cx.patch(&map, change).await?;
+            Ok(Action::done())
+        }
+    };
+    let controller = Controller::new::<ConfigMap>().reconcile(reconcile);
+    place.create("a").await;
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(HOUR).await;
+    let conflicts =
+        "controller_runtime_reconcile_total{controller=\"configmap\",result=\"conflict\"}";
+    assert_eq!(metric(&running, conflicts), 1.0);
+    place.end([running]).await;
+    let lines = tracing.lines();
+    assert_eq!(lines.iter().find(|line| line.contains("ERROR")), None);
 }

@@ -2,11 +2,15 @@ use std::sync::Arc;
 
 use futures::stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::CustomResourceExt as _;
 use sendo::controller::Watches;
-use sendo::source::{self, Item, Tick};
-use sendo::{Action, Context, Controller, Manager, ObjectExt, ObjectKey, handler};
+use sendo::metrics::Format;
+use sendo::source::{self, AnyMeta, Item, Tick};
+use sendo::{
+    Action, Context, Controller, Event, Kind, Manager, ObjectExt, ObjectKey, Reader, handler,
+};
 
-use crate::{HOUR, Log, Place, SECOND, Tracing, metric};
+use crate::{Bar, BarSpec, HOUR, Log, Place, SECOND, Tracing, metric};
 
 fn secret(name: &str) -> Secret {
     let mut secret = Secret::default();
@@ -268,4 +272,48 @@ async fn functions_for_each_kind_of_event_see_old_and_new() {
     place.pass(SECOND).await;
     assert_eq!(keys(&log), ["created 0", "from 0 to 5", "deleted a"]);
     place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_goes_away_is_watched_no_more_and_nothing_is_wrong() {
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let bars = handler::map(|(kind, event): (Kind, Event<AnyMeta>), _: &Reader| {
+        (kind.kind == "Bar").then(|| event.object().name().to_owned())
+    });
+    let controller = Controller::keyed::<String>("all")
+        .watches(source::every_kind(), bars)
+        .reconcile(writing_down(&log));
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    for _ in 0..2 {
+        let definition = place.client.create(&Bar::crd()).await.unwrap();
+        place.pass(SECOND).await;
+        let mut bar = Bar::new("a", BarSpec { size: None });
+        bar.metadata.namespace = Some("default".to_owned());
+        place.client.create(&bar).await.unwrap();
+        place.pass(SECOND).await;
+        assert_eq!(keys(&log), ["a"]);
+        let watched = || {
+            let page = running.metrics().encode(Format::Prometheus);
+            let mut cached = page
+                .lines()
+                .filter(|l| l.starts_with("sendo_cache_objects"));
+            cached.any(|line| line.contains("bars"))
+        };
+        assert!(watched());
+        place.client.delete(&definition).await.unwrap();
+        place.pass(SECOND).await;
+        assert!(!watched());
+        log.take();
+    }
+    place.pass(HOUR).await;
+    place.end([running]).await;
+    let wrong = tracing.lines();
+    let wrong = wrong
+        .iter()
+        .find(|line| line.contains("WARN") || line.contains("ERROR"));
+    assert_eq!(wrong, None);
 }

@@ -108,66 +108,59 @@ impl Parser {
         }
         let place = self.spot().place;
         self.at += 1;
-        let mut fields = Vec::new();
-        loop {
-            if self.take("}").is_some() {
-                break;
+        let fields = self.until("}", |parser| {
+            parser.take("?");
+            if !matches!(parser.spot().token, Token::Ident(_) | Token::Quoted(_)) {
+                return Err(parser.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
             }
-            self.take("?");
-            if !matches!(self.spot().token, Token::Ident(_) | Token::Quoted(_)) {
-                return Err(self.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
-            }
-            self.at += 1;
-            self.expect(":")?;
-            fields.push(self.expr()?);
-            if self.take(",").is_none() {
-                self.close("}")?;
-                break;
-            }
-        }
+            parser.at += 1;
+            parser.expect(":")?;
+            parser.expr()
+        })?;
         self.node(place, Kind::Struct { name, fields })
     }
 
     fn list(&mut self, place: u32) -> Result<Expr> {
         self.at += 1;
-        let mut items = Vec::new();
-        loop {
-            if self.take("]").is_some() {
-                break;
-            }
-            let optional = self.take("?").is_some();
-            let value = self.expr()?;
-            items.push(Item { value, optional });
-            if self.take(",").is_none() {
-                self.close("]")?;
-                break;
-            }
-        }
+        let items = self.until("]", |parser| {
+            let optional = parser.take("?").is_some();
+            let value = parser.expr()?;
+            Ok(Item { value, optional })
+        })?;
         self.node(place, Kind::List(items))
     }
 
     fn map(&mut self, place: u32) -> Result<Expr> {
         self.at += 1;
-        let mut entries = Vec::new();
-        loop {
-            if self.take("}").is_some() {
-                break;
-            }
-            let optional = self.take("?").is_some();
-            let key = self.expr()?;
-            self.expect(":")?;
-            let value = self.expr()?;
-            entries.push(Entry {
+        let entries = self.until("}", |parser| {
+            let optional = parser.take("?").is_some();
+            let key = parser.expr()?;
+            parser.expect(":")?;
+            let value = parser.expr()?;
+            Ok(Entry {
                 key,
                 value,
                 optional,
-            });
+            })
+        })?;
+        self.node(place, Kind::Map(entries))
+    }
+
+    /// What commas separate, and may follow, up to the closing mark.
+    fn until<T>(
+        &mut self,
+        close: &'static str,
+        mut one: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        while self.take(close).is_none() {
+            all.push(one(self)?);
             if self.take(",").is_none() {
-                self.close("}")?;
+                self.close(close)?;
                 break;
             }
         }
-        self.node(place, Kind::Map(entries))
+        Ok(all)
     }
 }
 

@@ -10,14 +10,15 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt as _, reflector};
 use kube::{Client, ResourceExt as _};
-use sendo_server::{ApiServer, Authority, Options};
-use sendo_store::{Memory, Retention};
+use sendo_store::Retention;
 use sendo_world::{Random, World};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::{Served, client};
 
 const CHANGES: u64 = 10_000;
 const NAMES: u64 = 40;
@@ -133,37 +134,33 @@ async fn write(api: &Api<ConfigMap>, random: &Random) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watchers_of_kube_stay_right_on_connections_that_are_cut() {
-    let world = World::real();
     // Few enough that whoever is cut for long is told that its version is gone.
     let retention = Retention {
         keep_changes: 500,
         ..Retention::default()
     };
-    let store = Arc::new(Memory::new(world.clock().clone(), retention));
-    let server = ApiServer::start(Options::new(store, world.clone()))
-        .await
-        .unwrap();
-    let authority = Authority::new(world.clock().wall()).unwrap();
-    let any_port = ([127, 0, 0, 1], 0).into();
-    let serving = server.serve(any_port, authority).await.unwrap();
-    let (bad, cuts) = serve_badly(serving.address(), &world).await;
+    let served = Served::start(World::real(), retention).await;
+    let Served {
+        world,
+        server,
+        serving,
+    } = &served;
+    let (bad, cuts) = serve_badly(serving.address(), world).await;
     let kubeconfig = serving
         .kubeconfig()
         .replace(&serving.address().to_string(), &bad.to_string());
-    let client = || async {
+    let maps = || async {
         let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        Api::<ConfigMap>::default_namespaced(Client::try_from(config.unwrap()).unwrap())
+        Api::<ConfigMap>::default_namespaced(client(kubeconfig).await)
     };
 
     let tasks = world.tasks();
     let lists = watcher::Config::default();
     let streams = watcher::Config::default().streaming_lists();
     let watchers = [
-        tasks.spawn("lists", follow(client().await, lists.page_size(10))),
-        tasks.spawn("streams", follow(client().await, streams)),
-        tasks.spawn("reflects", reflect(client().await)),
+        tasks.spawn("lists", follow(maps().await, lists.page_size(10))),
+        tasks.spawn("streams", follow(maps().await, streams)),
+        tasks.spawn("reflects", reflect(maps().await)),
     ];
     let here = Client::new(server.client_service(), "default");
     let here = Api::<ConfigMap>::default_namespaced(here);

@@ -1,13 +1,14 @@
-//! The server over TLS, with certificates of its own authority.
+//! Who gets in, and what holds a connection up.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use kube::api::{Api, DynamicObject, PostParams, WatchEvent};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use sendo_server::{ApiServer, Authority, Options, Serving};
-use sendo_store::{Memory, Retention};
+use k8s_openapi::api::core::v1::Endpoints;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, DynamicObject, Patch, PostParams, WatchEvent};
+use sendo_server::Serving;
+use sendo_store::Retention;
 use sendo_world::World;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -17,53 +18,28 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, RootCertStore};
 
-async fn serving() -> (ApiServer, World, Kubeconfig) {
-    let world = World::real();
-    let store = Arc::new(Memory::new(world.clock().clone(), Default::default()));
-    let (server, config) = serve(&world, store).await;
-    (server, world, config)
-}
-
-async fn serve(world: &World, store: Arc<Memory>) -> (ApiServer, Kubeconfig) {
-    let server = ApiServer::start(Options::new(store, world.clone()))
-        .await
-        .unwrap();
-    let authority = Authority::new(world.clock().wall()).unwrap();
-    let serving = server
-        .serve(([127, 0, 0, 1], 0).into(), authority)
-        .await
-        .unwrap();
-    let config = Kubeconfig::from_yaml(&serving.kubeconfig()).unwrap();
-    (server, config)
-}
-
-async fn client(config: Kubeconfig) -> kube::Client {
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(config, &options)
-        .await
-        .unwrap();
-    kube::Client::try_from(config).unwrap()
-}
+use crate::{Served, client};
 
 #[tokio::test]
 async fn the_kubeconfig_makes_an_administrator() {
-    let (server, world, config) = serving().await;
-    let client = client(config).await;
+    let served = Served::in_real_time().await;
+    let client = served.client().await;
     let kind = kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap");
     let resource = kube::core::ApiResource::from_gvk(&kind);
     let maps: Api<DynamicObject> = Api::default_namespaced_with(client, &resource);
     let object = DynamicObject::new("a", &resource).data(json!({"data": {"k": "v"}}));
     maps.create(&PostParams::default(), &object).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap().data["data"]["k"], "v");
-    server.shutdown().await;
-    assert_eq!(world.tasks().running(), [""; 0]);
+    served.server.shutdown().await;
+    assert_eq!(served.world.tasks().running(), [""; 0]);
 }
 
 #[tokio::test]
 async fn a_shutdown_ends_the_watches_of_connected_clients() {
-    let (server, world, config) = serving().await;
-    let client = client(config).await;
-    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::default_namespaced(client);
+    let served = Served::in_real_time().await;
+    let (world, server) = (&served.world, &served.server);
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+        Api::default_namespaced(served.client().await);
     let watch = maps.watch(&Default::default(), "0").await.unwrap();
     let mut watch = std::pin::pin!(watch);
     let stopped = world
@@ -96,14 +72,8 @@ async fn connect(serving: &Serving) -> impl AsyncRead + AsyncWrite + Unpin {
 /// In virtual time, which passes at once when nobody has anything to do.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_says_nothing_is_let_go() {
-    let world = World::seeded(1);
-    let store = Arc::new(Memory::new(world.clock().clone(), Default::default()));
-    let server = ApiServer::start(Options::new(store, world.clone()))
-        .await
-        .unwrap();
-    let authority = Authority::new(world.clock().wall()).unwrap();
-    let any_port = ([127, 0, 0, 1], 0).into();
-    let serving = server.serve(any_port, authority).await.unwrap();
+    let served = Served::start(World::seeded(1), Retention::default()).await;
+    let (world, serving) = (&served.world, &served.serving);
     let elapsed = |since| (world.clock().now() - since).as_secs();
 
     let began = world.clock().now();
@@ -113,7 +83,7 @@ async fn a_client_that_says_nothing_is_let_go() {
 
     // Nothing at all, and a head without an end.
     for (said, seconds) in [("", 90), ("GET /version HTTP/1.1\r\nHost:", 30)] {
-        let mut stream = connect(&serving).await;
+        let mut stream = connect(serving).await;
         stream.write_all(said.as_bytes()).await.unwrap();
         stream.flush().await.unwrap();
         let began = world.clock().now();
@@ -121,23 +91,53 @@ async fn a_client_that_says_nothing_is_let_go() {
         let _ = stream.read_to_end(&mut Vec::new()).await;
         assert_eq!(elapsed(began), seconds, "{said:?}");
     }
-    server.shutdown().await;
+    served.server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_tells_where_the_server_listens_comes_back() {
+    let served = Served::start(World::seeded(1), Retention::default()).await;
+    let here = kube::Client::new(served.server.client_service(), "default");
+    let slices: Api<EndpointSlice> = Api::default_namespaced(here.clone());
+    let endpoints: Api<Endpoints> = Api::default_namespaced(here);
+    let port = i32::from(served.serving.address().port());
+    let told = async || {
+        let slice = slices.get("kubernetes").await.unwrap();
+        assert_eq!(slice.ports.unwrap()[0].port, Some(port));
+        let endpoints = endpoints.get("kubernetes").await.unwrap();
+        assert_eq!(
+            endpoints.subsets.unwrap()[0].ports.as_ref().unwrap()[0].port,
+            port
+        );
+    };
+    told().await;
+    let wrong = Patch::Merge(json!({"subsets": null}));
+    endpoints
+        .patch("kubernetes", &Default::default(), &wrong)
+        .await
+        .unwrap();
+    slices
+        .delete("kubernetes", &Default::default())
+        .await
+        .unwrap();
+    served.world.clock().sleep(Duration::from_secs(11)).await;
+    told().await;
+    served.server.shutdown().await;
 }
 
 /// As many bytes as no socket holds, in objects that are forgotten soon.
 #[tokio::test]
 async fn a_client_that_does_not_read_is_cut_off_and_holds_nobody_up() {
-    let world = World::real();
     let retention = Retention {
         keep_bytes: 1 << 20,
         ..Default::default()
     };
-    let store = Arc::new(Memory::new(world.clock().clone(), retention));
-    let (server, config) = serve(&world, store).await;
+    let served = Served::start(World::real(), retention).await;
+    let (world, server) = (&served.world, &served.server);
     let kind = kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap");
     let resource = kube::core::ApiResource::from_gvk(&kind);
     let open = |client| Api::<DynamicObject>::default_namespaced_with(client, &resource);
-    let over_there = open(client(config).await);
+    let over_there = open(served.client().await);
     let here = open(kube::Client::new(server.client_service(), "default"));
     let big = |number: usize| json!({"data": {"k": number.to_string().repeat(100_000)}});
     let object = DynamicObject::new("big", &resource).data(big(0));
@@ -170,17 +170,19 @@ async fn a_client_that_does_not_read_is_cut_off_and_holds_nobody_up() {
 
 #[tokio::test]
 async fn the_bearer_token_alone_makes_an_administrator() {
-    let (server, _, mut config) = serving().await;
+    let served = Served::in_real_time().await;
+    let mut config = served.kubeconfig();
     let user = config.auth_infos[0].auth_info.as_mut().unwrap();
     user.client_certificate_data = None;
     user.client_key_data = None;
     client(config).await.list_api_groups().await.unwrap();
-    server.shutdown().await;
+    served.server.shutdown().await;
 }
 
 #[tokio::test]
 async fn without_certificate_and_token_one_is_a_stranger() {
-    let (server, _, mut config) = serving().await;
+    let served = Served::in_real_time().await;
+    let mut config = served.kubeconfig();
     let user = config.auth_infos[0].auth_info.as_mut().unwrap();
     user.client_certificate_data = None;
     user.client_key_data = None;
@@ -190,5 +192,5 @@ async fn without_certificate_and_token_one_is_a_stranger() {
     assert_eq!(version.minor, "36");
     let refused = client.list_api_groups().await.unwrap_err();
     assert!(matches!(refused, kube::Error::Api(status) if status.code == 403));
-    server.shutdown().await;
+    served.server.shutdown().await;
 }
