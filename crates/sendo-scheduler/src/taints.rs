@@ -16,11 +16,12 @@ pub fn toleration<'p>(pod: &'p Pod, taint: &Taint) -> Option<&'p Toleration> {
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let effect = text(&toleration.effect);
-    let key = text(&toleration.key);
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    let key = toleration.key.as_deref().unwrap_or_default();
     let exists = toleration.operator.as_deref() == Some("Exists");
+    let same_value = toleration.value.as_deref().unwrap_or_default()
+        == taint.value.as_deref().unwrap_or_default();
     (effect.is_empty() || effect == taint.effect)
         && (key.is_empty() && exists || key == taint.key)
-        && (exists || text(&toleration.value) == text(&taint.value))
+        && (exists || same_value)
 }

@@ -1,5 +1,7 @@
 //! From the bytes of a body to an object.
 
+use std::borrow::Cow;
+
 use sendo_apimachinery::decode::{Body, Format};
 use sendo_apimachinery::structural::Structural;
 use sendo_apimachinery::{GroupVersion, GroupVersionKind, Meta, MetaMut, Status, protobuf};
@@ -135,12 +137,11 @@ pub(crate) fn to_storage(call: &Call<'_>, object: Value) -> Value {
 }
 
 /// A stored object in the version of the request.
-pub(crate) fn from_storage(call: &Call<'_>, object: &Value) -> Value {
-    let resource = call.resource;
-    if resource.is_stored_version() {
-        return object.clone();
+pub(crate) fn from_storage<'o>(call: &Call<'_>, object: &'o Value) -> Cow<'o, Value> {
+    if call.resource.is_stored_version() {
+        return Cow::Borrowed(object);
     }
-    call.server.convert(resource, object)
+    Cow::Owned(call.server.convert(call.resource, object))
 }
 
 const OTHER_NAMESPACE: &str =

@@ -14,6 +14,12 @@ pub(crate) static ORPHANS: Index<Pod, String> = Index::new("orphaned-pods", |pod
     orphan.then(|| pod.namespace().unwrap_or_default().to_owned())
 });
 
+/// The node that the pod is bound to.
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
+    let spec = pod.spec.as_ref()?;
+    spec.node_name.as_deref().filter(|name| !name.is_empty())
+}
+
 /// The pod's phase; empty if it has none yet.
 pub(crate) fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();

@@ -13,6 +13,8 @@ use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Result, Typed};
 
+use crate::pods::node_of;
+
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
 
@@ -56,13 +58,9 @@ fn claim_names(pod: &Pod) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-fn has_node(pod: &Pod) -> bool {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-    node.is_some_and(|node| !node.is_empty())
-}
-
 async fn sync_claim(claim: Arc<PersistentVolumeClaim>, cx: Context) -> Result<Action> {
-    let uses = |pod: &Pod| has_node(pod) && claim_names(pod).any(|name| name == claim.name());
+    let uses =
+        |pod: &Pod| node_of(pod).is_some() && claim_names(pod).any(|name| name == claim.name());
     let namespace = claim.namespace().unwrap_or_default();
     let is_used = || {
         !cx.list::<Pod>()
@@ -115,6 +113,5 @@ mod tests {
         }))
         .expect("a pod");
         assert_eq!(claim_names(&pod).collect::<Vec<_>>(), ["c", "p-b"]);
-        assert!(!has_node(&pod));
     }
 }

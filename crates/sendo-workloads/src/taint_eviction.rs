@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::client::Patch;
 use sendo::handler::map_object;
@@ -21,6 +21,8 @@ use sendo::{
 use sendo_scheduler::taints::{taints, toleration};
 use serde_json::json;
 
+use crate::pods::node_of;
+
 /// Pods by the node they are bound to.
 static BY_NODE: Index<Pod, String> =
     Index::new("pods-by-node", |pod| node_of(pod).map(str::to_owned));
@@ -28,7 +30,6 @@ static BY_NODE: Index<Pod, String> =
 /// The controller of pods on tainted nodes.
 pub fn controller() -> Controller {
     let other_place = predicate::changed(|old: &Pod, new| {
-        let tolerations = |pod: &Pod| pod.spec.clone().and_then(|spec| spec.tolerations);
         node_of(old) != node_of(new) || tolerations(old) != tolerations(new)
     });
     let other_taints = predicate::changed(|old: &Node, new| !evicting(old).eq(evicting(new)));
@@ -42,9 +43,8 @@ pub fn controller() -> Controller {
         .reconcile(Evictions::default())
 }
 
-fn node_of(pod: &Pod) -> Option<&str> {
-    let spec = pod.spec.as_ref()?;
-    spec.node_name.as_deref().filter(|name| !name.is_empty())
+fn tolerations(pod: &Pod) -> Option<&Vec<Toleration>> {
+    pod.spec.as_ref()?.tolerations.as_ref()
 }
 
 /// The taints that drive pods out.

@@ -25,7 +25,7 @@ pub(super) fn read(source: Cursor<'_>, schema: SchemaRef<'_>) -> Result<Typed, S
         fields: Vec::new(),
         wrong_type: None,
     };
-    let value = reader.value(source, schema, Value::Null, &type_name(schema), 0)?;
+    let value = reader.value(source, schema, Value::Null, type_name(schema), 0)?;
     match reader.wrong_type {
         Some(error) => Err(error),
         None => Ok(Typed {
@@ -105,6 +105,7 @@ impl<'s> Reader<'s> {
         let Some(known) = schema.object() else {
             return Ok(Value::Object(object));
         };
+        let grows = !object.is_empty();
         let mut seen = Vec::new();
         for (name, member) in members {
             let Some(field) = known.field(name) else {
@@ -116,15 +117,19 @@ impl<'s> Reader<'s> {
                 }
                 continue;
             };
-            if seen.contains(&name) {
+            let is_repeated = seen.contains(&name);
+            if is_repeated {
                 self.problems.duplicate(name);
             }
             seen.push(name);
-            let before = object.remove(name);
+            let before = match is_repeated || grows {
+                true => object.remove(name),
+                false => None,
+            };
             let outer = self.problems.enter(name);
             self.fields.push(&field.name);
             let place = schema.at(&field.schema);
-            let value = self.value(member, place, before.unwrap_or_default(), &owner, depth + 1)?;
+            let value = self.value(member, place, before.unwrap_or_default(), owner, depth + 1)?;
             self.fields.pop();
             self.problems.leave(outer);
             if let Some(value) = value.filter(|value| !is_left_out(field, value)) {
@@ -313,12 +318,9 @@ fn zero(schema: SchemaRef<'_>) -> Value {
 }
 
 /// The name of a struct in Go, without its package.
-fn type_name(schema: SchemaRef<'_>) -> String {
-    let name = schema
-        .type_id()
-        .map(|id| schema.types().name(id))
-        .unwrap_or_default();
-    name.rsplit('.').next().unwrap_or_default().to_owned()
+fn type_name(schema: SchemaRef<'_>) -> &'static str {
+    let id = schema.type_id();
+    id.map_or("", |id| schema.types().short_name(id))
 }
 
 /// The name of a type in Go, with its package.

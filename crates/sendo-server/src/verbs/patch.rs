@@ -94,13 +94,7 @@ pub(crate) fn patched(
     current: &Value,
     schema: SchemaRef<'_>,
 ) -> Result<Value, Status> {
-    let (mut patched, mut problems) = outcome(call, current, Some(schema))?;
-    if PatchType::of(call.request) == Some(PatchType::Strategic) {
-        // Whatever a strategic patch says of the kind is passed over.
-        for member in ["kind", "apiVersion"] {
-            patched[member] = current[member].clone();
-        }
-    }
+    let (patched, mut problems) = outcome(call, current, Some(schema))?;
     for member in ["kind", "apiVersion"] {
         let own = patched[member].as_str().unwrap_or_default();
         if !own.is_empty() && current[member] != own {
@@ -110,18 +104,22 @@ pub(crate) fn patched(
     if patched["apiVersion"].is_null() {
         return Err(Status::bad_request("apiVersion must be set"));
     }
-    let whole = patched.clone();
-    let refuse = |error: &str| match PatchType::of(call.request) {
-        Some(PatchType::Strategic) => refuse_strategic(call, error),
-        _ => refuse(&whole, error),
+    // What is refused is shown, and made once more for that.
+    let strategic = PatchType::of(call.request) == Some(PatchType::Strategic);
+    let refused = |error: &str| match outcome(call, current, Some(schema)) {
+        Ok(_) if strategic => refuse_strategic(call, error),
+        Ok((patched, _)) => refuse(&patched, error),
+        Err(status) => status,
     };
     let decoded = reader::typed(patched, schema).map_err(|error| {
-        let fault = reader::restore_fault(&whole, schema)
-            .filter(|_| PatchType::of(call.request) == Some(PatchType::Strategic));
-        refuse(&fault.unwrap_or_else(|| error.to_string()))
+        let again = outcome(call, current, Some(schema))
+            .ok()
+            .filter(|_| strategic);
+        let fault = again.and_then(|(patched, _)| reader::restore_fault(&patched, schema));
+        refused(&fault.unwrap_or_else(|| error.to_string()))
     })?;
     problems.extend(decoded.problems);
-    judge(call, options, problems).map_err(|error| refuse(&error))?;
+    judge(call, options, problems).map_err(|error| refused(&error))?;
     let mut object = decoded.value;
     for member in ["kind", "apiVersion"] {
         object[member] = current[member].clone();
@@ -176,6 +174,10 @@ fn outcome(
         }
         (Some(PatchType::Strategic), Some(schema)) => {
             strategic_merge_patch(&mut patched, untyped.value, &schema)?;
+            // Whatever it says of the kind is passed over.
+            for member in ["kind", "apiVersion"] {
+                patched[member] = current[member].clone();
+            }
         }
         _ => merge_patch(&mut patched, untyped.value)?,
     }

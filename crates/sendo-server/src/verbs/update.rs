@@ -226,7 +226,7 @@ fn judge(
     let mut meta = MetaMut::of(new);
     meta.remove("selfLink");
     restore(&mut meta, was, "generation");
-    let managers = meta.view().get("managedFields").cloned();
+    let managers = meta.remove("managedFields");
     strategy.prepare(call.resource, &cx, new, old);
 
     let mut meta = MetaMut::of(new);

@@ -1,6 +1,8 @@
 //! The queue as plain data: every change is a function of the state and of the
 //! moment it is told. No lock, no clock, no task.
 
+mod entry;
+
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -10,15 +12,11 @@ use sendo_world::Moment;
 use slab::Slab;
 
 use super::at::At;
-use super::list::{Link, Linked, List};
+use super::list::{Link, List};
 use super::reason::{ReasonNumbers, ReasonSet};
 use super::table::Table;
 use super::{Add, Options, Priority, Reason, Reasons, Stats};
-
-/// The link of the lane a ready entry stands in, or of the list of those in work.
-const PLACE: usize = 0;
-/// The link that holds all ready entries together, oldest first.
-const AGE: usize = 1;
+use entry::{AGE, Again, Entry, Lane, PLACE, State, Turn, Work};
 
 /// Below this capacity an empty queue keeps its memory for the next burst.
 const KEEP_CAPACITY: usize = 4096;
@@ -52,61 +50,6 @@ pub struct Core<K> {
     retries: u64,
     options: Options,
     closed: bool,
-}
-
-#[derive(Debug)]
-struct Lane {
-    priority: Priority,
-    entries: List<PLACE>,
-}
-
-/// With a key of two words it fills one line of memory, so that a queue of a
-/// million keys is not much slower than one of a thousand.
-#[derive(Debug)]
-struct Entry<K> {
-    key: K,
-    state: State,
-    links: [Link; 2],
-    hash: u32,
-    /// Of the entry in its lane; while working, of the pick.
-    priority: Priority,
-    reasons: ReasonSet,
-    /// No more than 65,535 are told apart.
-    attempts: u16,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// In a lane, to be picked.
-    Ready { since: At },
-    /// To become ready when due.
-    Waiting { due: At, turn: Turn },
-    /// Handed out; `work` says since when.
-    Working { work: u32 },
-}
-
-/// Tells apart what is due at one and the same moment; that is over long before
-/// the turns begin anew.
-type Turn = u32;
-
-/// The work on an entry.
-#[derive(Debug)]
-struct Work {
-    since: At,
-    /// If it was added meanwhile: it comes back when done.
-    again: Option<Again>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Again {
-    due: At,
-    priority: Priority,
-}
-
-impl<K> Linked for Entry<K> {
-    fn link(&mut self, which: usize) -> &mut Link {
-        &mut self.links[which]
-    }
 }
 
 /// What became of an addition.
