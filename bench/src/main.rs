@@ -77,7 +77,11 @@ fn main() -> anyhow::Result<()> {
         runtime.block_on(schemas::measure())?;
     }
     if wanted(What::Server) {
-        runtime.block_on(server::measure(args.real.as_deref()))?;
+        // The client is one thread, and the server has the rest.
+        let client = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        client.block_on(server::measure(args.real.as_deref()))?;
     }
     if args.what.contains(&What::Peers) {
         runtime.block_on(peers::measure())?;

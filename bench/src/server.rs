@@ -25,7 +25,9 @@ struct Figures {
     resident: Option<f64>,
     creates: Option<Rate>,
     creates_of_sixteen: Option<Rate>,
+    hellos: Option<Rate>,
     gets: Option<Rate>,
+    gets_of_sixteen: Option<Rate>,
     patches: Option<Rate>,
     applies: Option<Rate>,
     list: Option<Duration>,
@@ -50,6 +52,7 @@ fn known() -> Figures {
         applies: rate(991.0, 0.0),
         list: Some(Duration::from_millis(370)),
         deliveries: Some(49_000.0),
+        ..Figures::default()
     }
 }
 
@@ -93,7 +96,9 @@ async fn of_server(world: &World, target: &Target) -> anyhow::Result<Figures> {
     load.create_pods(4, 200).await?;
     let creates = load.create_pods(1, 1500).await?;
     let creates_of_sixteen = load.create_pods(16, 5000).await?;
-    let gets = load.get_pods(5000).await?;
+    let hellos = load.say_hello(5000).await?;
+    let gets = load.get_pods(1, 5000).await?;
+    let gets_of_sixteen = load.get_pods(16, 20_000).await?;
     let patches = load.patch_pods(2000).await?;
     let applies = load.apply_maps(2000).await?;
     let (list, _) = load.list_pods(10_000).await?;
@@ -101,7 +106,9 @@ async fn of_server(world: &World, target: &Target) -> anyhow::Result<Figures> {
     Ok(Figures {
         creates: Some(creates),
         creates_of_sixteen: Some(creates_of_sixteen),
+        hellos: Some(hellos),
         gets: Some(gets),
+        gets_of_sixteen: Some(gets_of_sixteen),
         patches: Some(patches),
         applies: Some(applies),
         list: Some(list),
@@ -134,10 +141,12 @@ fn print(memory: &Figures, disk: &Figures, kubernetes: &Figures) {
         span(own, |own| own.start)
     });
     row("resident at rest", " MB", Less, &|own| own.resident);
-    let rates: [(&str, RateOf); 5] = [
+    let rates: [(&str, RateOf); 7] = [
         ("pods created a second", |own| own.creates),
         ("the same by sixteen", |own| own.creates_of_sixteen),
+        ("`/livez` answered a second", |own| own.hellos),
         ("pods read a second", |own| own.gets),
+        ("the same by sixteen", |own| own.gets_of_sixteen),
         ("pods patched a second", |own| own.patches),
         ("small objects applied a second", |own| own.applies),
     ];

@@ -11,6 +11,7 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sendo::World;
 use serde_json::Value;
+use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -66,6 +67,8 @@ impl Target {
         let stream = tokio::net::TcpStream::connect((&*self.host, self.port)).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(self.host.clone())?;
+        // TLS reads in small pieces: this makes few calls of them.
+        let stream = BufReader::with_capacity(256 * 1024, stream);
         let stream = self.tls.connect(name, stream).await?;
         let (requests, connection) = Builder::new(TokioExecutor::new())
             .initial_stream_window_size(1 << 20)
@@ -140,6 +143,10 @@ impl Connection {
 
     pub(crate) async fn create(&mut self, path: &str, object: &Value) -> anyhow::Result<Bytes> {
         let body = Bytes::from(serde_json::to_vec(object)?);
+        self.post(path, body).await
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
         self.call(&format!("POST {path}"), body).await
     }
 }

@@ -7,6 +7,7 @@ mod up;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 
 /// Kubernetes controllers in Rust: a library, and a cluster to run them on.
@@ -23,10 +24,14 @@ enum Command {
     Up(up::Up),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// A request allocates hundreds of small values: this halves what they cost.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
     let Command::Up(up) = Cli::parse().command;
-    match up.run().await {
+    let runtime = tokio::runtime::Runtime::new().context("start the runtime");
+    match runtime.and_then(|runtime| runtime.block_on(up.run())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             screen::Screen::stderr().error(&error);

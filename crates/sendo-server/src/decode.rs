@@ -1,5 +1,7 @@
 //! From the bytes of a body to an object.
 
+use std::borrow::Cow;
+
 use sendo_apimachinery::decode::{Body, Format};
 use sendo_apimachinery::structural::Structural;
 use sendo_apimachinery::{GroupVersion, GroupVersionKind, Meta, MetaMut, Status, protobuf};
@@ -135,13 +137,15 @@ pub(crate) fn to_storage(call: &Call<'_>, object: Value) -> Value {
 }
 
 /// A stored object in the version of the request.
-pub(crate) fn from_storage(call: &Call<'_>, object: &Value) -> Value {
-    let resource = call.resource;
-    if resource.is_stored_version() {
-        return object.clone();
+pub(crate) fn from_storage<'o>(call: &Call<'_>, object: &'o Value) -> Cow<'o, Value> {
+    if call.resource.is_stored_version() {
+        return Cow::Borrowed(object);
     }
-    call.server.convert(resource, object)
+    Cow::Owned(call.server.convert(call.resource, object))
 }
+
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 
 /// Puts an object where the path says it lives; a namespace of its own must be that one.
 pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
@@ -153,18 +157,20 @@ pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     match meta.view().namespace() {
         "" => meta.set_namespace(namespace),
         own if own == namespace => {}
-        _ => {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+        _ => return Err(Status::bad_request(OTHER_NAMESPACE)),
     }
     Ok(())
 }
 
-/// Refuses an object whose name is not that of the path.
+/// Refuses an object whose namespace or name is not that of the path.
 pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
-    let (own, wanted) = (Meta::of(object).name(), call.name());
+    let (meta, wanted) = (Meta::of(object), call.name());
+    let elsewhere =
+        |own: &str| !own.is_empty() && call.namespace().is_some_and(|place| place != own);
+    if elsewhere(meta.namespace()) {
+        return Err(Status::bad_request(OTHER_NAMESPACE));
+    }
+    let own = meta.name();
     if own.is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"

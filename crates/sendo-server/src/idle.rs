@@ -1,51 +1,71 @@
 //! Whether a connection has anything to do.
 
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use sendo_world::Clock;
-use tokio::sync::watch;
+use sendo_world::{Clock, Moment};
 
 use crate::body::Body;
 
 /// Counts the requests of a connection that are not answered to their end.
+///
+/// A request wakes nobody: who waits looks again when the connection could be idle at the earliest.
 #[derive(Clone, Debug)]
 pub(crate) struct Idle {
-    busy: watch::Sender<usize>,
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    busy: usize,
+    /// When the last request ended; at first, when the connection began.
+    quiet_since: Moment,
 }
 
 /// One request, until its answer has been sent or given up.
 #[derive(Debug)]
-pub(crate) struct Busy(watch::Sender<usize>);
+pub(crate) struct Busy(Idle);
 
 impl Idle {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let state = State {
+            busy: 0,
+            quiet_since: clock.now(),
+        };
         Idle {
-            busy: watch::Sender::new(0),
+            clock,
+            state: Arc::new(Mutex::new(state)),
         }
     }
 
     /// Notes that a request has come.
     pub(crate) fn begin(&self) -> Busy {
-        self.busy.send_modify(|busy| *busy += 1);
-        Busy(self.busy.clone())
+        self.change(|state| state.busy += 1);
+        Busy(self.clone())
     }
 
     /// Waits until nothing has been asked for this long.
-    pub(crate) async fn wait(&self, clock: &Clock, period: Duration) {
-        let mut busy = self.busy.subscribe();
+    pub(crate) async fn wait(&self, period: Duration) {
         loop {
-            // It cannot fail: `self` holds a sender.
-            let _ = busy.wait_for(|count| *count == 0).await;
-            tokio::select! {
-                biased;
-                _ = busy.changed() => {}
-                () = clock.sleep(period) => return,
+            let now = self.clock.now();
+            let until = self.change(|state| match state.busy {
+                0 => state.quiet_since + period,
+                _ => now + period,
+            });
+            if until <= now {
+                return;
             }
+            self.clock.sleep_until(until).await;
         }
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -58,7 +78,11 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.send_modify(|busy| *busy -= 1);
+        let now = self.0.clock.now();
+        self.0.change(|state| {
+            state.busy -= 1;
+            state.quiet_since = now;
+        });
     }
 }
 
@@ -90,7 +114,7 @@ impl http_body::Body for Sending {
 
 #[cfg(test)]
 mod tests {
-    use futures::{FutureExt, poll};
+    use futures::poll;
     use sendo_world::World;
 
     use super::*;
@@ -100,8 +124,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_after_its_last_answer() {
         let world = World::seeded(0);
-        let (clock, idle) = (world.clock(), Idle::new());
-        let mut waiting = Box::pin(idle.wait(clock, MINUTE));
+        let clock = world.clock();
+        let idle = Idle::new(clock.clone());
+        let mut waiting = Box::pin(idle.wait(MINUTE));
         assert!(poll!(&mut waiting).is_pending());
 
         clock.sleep(MINUTE / 2).await;
@@ -111,11 +136,9 @@ mod tests {
         clock.sleep(10 * MINUTE).await;
         assert!(poll!(&mut waiting).is_pending(), "an answer is being sent");
 
+        let ended = clock.now();
         drop(sending);
-        assert!(poll!(&mut waiting).is_pending());
-        clock.sleep(MINUTE / 2).await;
-        assert!(waiting.as_mut().now_or_never().is_none());
-        clock.sleep(MINUTE).await;
-        assert!(waiting.now_or_never().is_some());
+        waiting.await;
+        assert_eq!(clock.now(), ended + MINUTE);
     }
 }

@@ -10,6 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use sendo_world::Tasks;
+use tokio::io::BufWriter;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -34,6 +35,9 @@ const IDLE: Duration = Duration::from_secs(90);
 /// How much is held for a stream whose client does not read: with many watches
 /// on one connection, this bounds what slow ones cost.
 const SEND_BUFFER: usize = 64 * 1024;
+
+/// How much the socket is given at once: a large answer is many small frames.
+const WRITTEN_TOGETHER: usize = 64 * 1024;
 
 /// The server's socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -196,7 +200,10 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let handshake = server
         .world()
         .clock()
-        .timeout(PATIENCE, acceptor.accept(stream))
+        .timeout(
+            PATIENCE,
+            acceptor.accept(BufWriter::with_capacity(WRITTEN_TOGETHER, stream)),
+        )
         .await;
     let stream = match handshake {
         Some(Ok(stream)) => stream,
@@ -205,7 +212,8 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let user = certificates.and_then(|chain| certs::user_of(chain.first()?));
-    let (caller, idle) = (server.on_connection(user), Idle::new());
+    let caller = server.on_connection(user);
+    let idle = Idle::new(server.world().clock().clone());
     let service = service_fn(|request| {
         let busy = idle.begin();
         let answer = caller.clone().call(request);
@@ -228,7 +236,7 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
-        () = either(tasks.stopping().cancelled(), idle.wait(server.world().clock(), IDLE)) => {
+        () = either(tasks.stopping().cancelled(), idle.wait(IDLE)) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -29,7 +29,7 @@ struct Inner {
     name: String,
     stop: Stop,
     tracker: TaskTracker,
-    running: Mutex<BTreeMap<u64, String>>,
+    running: Mutex<BTreeMap<u64, Arc<str>>>,
     next: AtomicU64,
     /// Keeps the chain of owners alive, and lets a task count for each of them.
     parent: Option<Tasks>,
@@ -106,7 +106,7 @@ impl Tasks {
 
     fn start(&self, name: &str, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         // Every owner up the line lists this task and waits for it.
-        let full = format!("{}/{name}", self.inner.name);
+        let full: Arc<str> = format!("{}/{name}", self.inner.name).into();
         let entries: Vec<Entry> = self.lineage().map(|owner| owner.enter(&full)).collect();
         tokio::spawn(async move {
             let _entries = entries;
@@ -130,16 +130,16 @@ impl Tasks {
     /// The names of the tasks now running, oldest first, as `owner/task`.
     pub fn running(&self) -> Vec<String> {
         let running = self.lock_running();
-        running.values().cloned().collect()
+        running.values().map(ToString::to_string).collect()
     }
 
     fn lineage(&self) -> impl Iterator<Item = &Tasks> {
         std::iter::successors(Some(self), |owner| owner.inner.parent.as_ref())
     }
 
-    fn enter(&self, task: &str) -> Entry {
+    fn enter(&self, task: &Arc<str>) -> Entry {
         let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
-        self.lock_running().insert(id, task.to_owned());
+        self.lock_running().insert(id, Arc::clone(task));
         Entry {
             owner: Arc::downgrade(&self.inner),
             id,
@@ -147,7 +147,7 @@ impl Tasks {
         }
     }
 
-    fn lock_running(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, String>> {
+    fn lock_running(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<str>>> {
         self.inner
             .running
             .lock()

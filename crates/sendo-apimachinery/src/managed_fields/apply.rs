@@ -83,7 +83,7 @@ pub(super) fn settle<V: Versions>(
     force: Force,
 ) -> Result<Vec<Conflict>, String> {
     let request_version = manager.kind.group_version().to_string();
-    let mut changes = BTreeMap::from([(request_version, Some(Touched::of(change)))]);
+    let mut changes = BTreeMap::from([(request_version, Some(Cow::Borrowed(change)))]);
     let mut conflicts = Vec::new();
     let mut losses: Vec<(ManagerId, Option<FieldSet>)> = Vec::new();
     for (id, entry) in &entries.by_manager {
@@ -92,20 +92,22 @@ pub(super) fn settle<V: Versions>(
         }
         if !changes.contains_key(&entry.api_version) {
             let change = change_in(manager, live, new, &entry.api_version)?;
-            changes.insert(entry.api_version.clone(), change.as_ref().map(Touched::of));
+            changes.insert(entry.api_version.clone(), change.map(Cow::Owned));
         }
         let Some(change) = &changes[&entry.api_version] else {
             losses.push((id.clone(), None));
             continue;
         };
-        let taken = change.set.intersection(&entry.fields);
-        conflicts.extend(taken.paths().into_iter().map(|path| (id.clone(), path)));
-        let lost = taken.union(&change.removed.intersection(&entry.fields));
+        let taken = change.touched_of(&entry.fields);
+        if force == Force::No {
+            conflicts.extend(taken.paths().into_iter().map(|path| (id.clone(), path)));
+        }
+        let lost = taken.union(entry.fields.intersection(&change.removed));
         if !lost.is_empty() {
             losses.push((id.clone(), Some(lost)));
         }
     }
-    if force == Force::No && !conflicts.is_empty() {
+    if !conflicts.is_empty() {
         return Ok(conflicts);
     }
     for (id, lost) in losses {
@@ -118,21 +120,6 @@ pub(super) fn settle<V: Versions>(
     }
     entries.drop_empty();
     Ok(Vec::new())
-}
-
-/// What a change sets, and what it removes.
-struct Touched {
-    set: FieldSet,
-    removed: FieldSet,
-}
-
-impl Touched {
-    fn of(change: &Comparison) -> Self {
-        Touched {
-            set: change.touched(),
-            removed: change.removed.clone(),
-        }
-    }
 }
 
 /// The difference between two objects as a version shows it. `None` if it does not exist.
@@ -202,7 +189,7 @@ fn with_owned_items<V: Versions>(
     let mut owned: BTreeMap<&str, FieldSet> = BTreeMap::new();
     for entry in entries.by_manager.values() {
         let at_version = owned.entry(&entry.api_version).or_default();
-        *at_version = at_version.union(&entry.fields);
+        *at_version = std::mem::take(at_version).union(entry.fields.clone());
     }
     let own = owned.remove_entry(pruned_version);
     let mut pruned = pruned;
@@ -216,7 +203,7 @@ fn with_owned_items<V: Versions>(
         let had = with_named_fields(&fields_of(&merged, schema), schema);
         let has = with_named_fields(&fields_of(&at_version, schema), schema);
         let owned = with_named_fields(&fields, schema);
-        pruned = remove(&merged, &had.difference(&has.union(&owned)), schema);
+        pruned = remove(&merged, &had.difference(&has.union(owned)), schema);
     }
     Ok(pruned)
 }

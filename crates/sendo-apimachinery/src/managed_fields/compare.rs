@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::element::{PathElement, equals};
 use super::place::{ListOf, MapOf, Place, Shaped, items, members};
@@ -19,8 +19,14 @@ pub(super) struct Comparison {
 
 impl Comparison {
     /// Fields that are there now and were not so before.
-    pub(super) fn touched(&self) -> FieldSet {
-        self.modified.union(&self.added)
+    pub(super) fn into_touched(self) -> FieldSet {
+        self.modified.union(self.added)
+    }
+
+    /// The given fields that are there now and were not so before.
+    pub(super) fn touched_of(&self, fields: &FieldSet) -> FieldSet {
+        let modified = fields.intersection(&self.modified);
+        modified.union(fields.intersection(&self.added))
     }
 
     /// Without the given fields and what lies below them.
@@ -34,6 +40,21 @@ impl Comparison {
             added: self.added.recursive_difference(fields),
         }
     }
+
+    /// Takes in what is found one step down.
+    fn take(&mut self, found: Found, element: impl Fn() -> PathElement) {
+        let below = found.below;
+        let sets = [
+            (&mut self.removed, found.is_removed, below.removed),
+            (&mut self.modified, found.is_modified, below.modified),
+            (&mut self.added, found.is_added, below.added),
+        ];
+        for (set, is_member, below) in sets {
+            if is_member || !below.is_empty() {
+                set.join(element(), is_member, below);
+            }
+        }
+    }
 }
 
 /// Compares two values.
@@ -42,45 +63,37 @@ pub(super) fn compare(
     new: &Value,
     schema: SchemaRef<'_>,
 ) -> Result<Comparison, String> {
-    let mut walk = Walk {
-        path: Vec::new(),
-        comparison: Comparison::default(),
-    };
-    walk.values(Place::root(schema), Some(old), Some(new))?;
-    Ok(walk.comparison)
+    Ok(values(Place::root(schema), Some(old), Some(new))?.below)
 }
 
-struct Walk {
-    path: Vec<PathElement>,
-    comparison: Comparison,
+/// How values at one place differ: in themselves, and below.
+#[derive(Default)]
+struct Found {
+    is_removed: bool,
+    is_modified: bool,
+    is_added: bool,
+    below: Comparison,
 }
 
-impl Walk {
-    fn values(
-        &mut self,
-        place: Place<'_>,
-        old: Option<&Value>,
-        new: Option<&Value>,
-    ) -> Result<(), String> {
-        let (old_shape, new_shape) = (place.shaped(old), place.shaped(new));
-        let is_piece = if new.is_none() {
-            self.shaped(&old_shape, old, new)?
-        } else {
-            if old.is_some() && !old_shape.is_like(&new_shape) {
-                self.shaped(&old_shape, old, new)?;
-            }
-            self.shaped(&new_shape, old, new)?
-        };
-        if !is_piece {
-            match (old, new) {
-                (None, _) => self.comparison.added.insert(&self.path),
-                (_, None) => self.comparison.removed.insert(&self.path),
-                _ => {}
-            }
+fn values(place: Place<'_>, old: Option<&Value>, new: Option<&Value>) -> Result<Found, String> {
+    let mut found = Found::default();
+    let (old_shape, new_shape) = (place.shaped(old), place.shaped(new));
+    let is_piece = if new.is_none() {
+        found.shaped(&old_shape, old, new)?
+    } else {
+        if old.is_some() && !old_shape.is_like(&new_shape) {
+            found.shaped(&old_shape, old, new)?;
         }
-        Ok(())
+        found.shaped(&new_shape, old, new)?
+    };
+    if !is_piece {
+        found.is_added |= old.is_none();
+        found.is_removed |= old.is_some() && new.is_none();
     }
+    Ok(found)
+}
 
+impl Found {
     /// Compares values that are taken apart as given. Returns whether they were compared as one piece.
     fn shaped(
         &mut self,
@@ -109,8 +122,7 @@ impl Walk {
             }
             Shaped::Map(map) => {
                 let (old_members, new_members) = (members(old), members(new));
-                let is_empty =
-                    |m: Option<&serde_json::Map<String, Value>>| m.is_none_or(|m| m.is_empty());
+                let is_empty = |m: Option<&Map<String, Value>>| m.is_none_or(Map::is_empty);
                 if map.is_atomic || (is_empty(old_members) && is_empty(new_members)) {
                     self.piece(old, new);
                     return Ok(true);
@@ -123,34 +135,39 @@ impl Walk {
 
     fn piece(&mut self, old: Option<&Value>, new: Option<&Value>) {
         match (old, new) {
-            (None, _) => self.comparison.added.insert(&self.path),
-            (_, None) => self.comparison.removed.insert(&self.path),
-            (Some(old), Some(new)) if !equals(old, new) => {
-                self.comparison.modified.insert(&self.path);
-            }
-            _ => {}
+            (None, _) => self.is_added = true,
+            (_, None) => self.is_removed = true,
+            (Some(old), Some(new)) => self.is_modified |= !equals(old, new),
         }
     }
 
     fn members(
         &mut self,
         map: &MapOf<'_>,
-        old: Option<&serde_json::Map<String, Value>>,
-        new: Option<&serde_json::Map<String, Value>>,
+        old: Option<&Map<String, Value>>,
+        new: Option<&Map<String, Value>>,
     ) -> Result<(), String> {
-        let mut names: Vec<&String> = old.into_iter().chain(new).flat_map(|m| m.keys()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let place = map.member_or_deduced(name).place;
-            self.path.push(PathElement::field(name));
-            self.values(
-                place,
-                old.and_then(|m| m.get(name)),
-                new.and_then(|m| m.get(name)),
-            )?;
-            self.path.pop();
+        for (name, value) in old.into_iter().flatten() {
+            let now = new.and_then(|members| members.get(name));
+            self.member(map, name, Some(value), now)?;
         }
+        for (name, value) in new.into_iter().flatten() {
+            if old.is_none_or(|members| !members.contains_key(name)) {
+                self.member(map, name, None, Some(value))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        map: &MapOf<'_>,
+        name: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<(), String> {
+        let found = values(map.member_or_deduced(name).place, old, new)?;
+        self.below.take(found, || PathElement::field(name));
         Ok(())
     }
 
@@ -169,45 +186,39 @@ impl Walk {
             pairs.entry(element).or_default().1.push(item);
         }
         for (element, (old, new)) in pairs {
-            self.path.push(element);
-            self.same_items(list, &old, &new)?;
-            self.path.pop();
+            let found = same_items(list, &old, &new)?;
+            self.below.take(found, || element.clone());
         }
         Ok(())
     }
+}
 
-    /// Compares the items of one key; several of them are one piece together.
-    fn same_items(
-        &mut self,
-        list: &ListOf<'_>,
-        old: &[&Value],
-        new: &[&Value],
-    ) -> Result<(), String> {
-        match (old, new) {
-            ([], [item]) => self.values(list.items, None, Some(item)),
-            ([item], []) => self.values(list.items, Some(item), None),
-            ([old], [new]) => self.values(list.items, Some(old), Some(new)),
-            (old, [_, _, ..]) if old.len() >= 2 => {
-                let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| equals(a, b));
-                if !same {
-                    self.comparison.modified.insert(&self.path);
-                }
-                Ok(())
-            }
-            ([_, _, ..], new) => {
-                if let Some(item) = new.first() {
-                    self.values(list.items, None, Some(item))?;
-                }
-                self.comparison.removed.insert(&self.path);
-                Ok(())
-            }
-            (old, _) => {
-                if let Some(item) = old.first() {
-                    self.values(list.items, Some(item), None)?;
-                }
-                self.comparison.added.insert(&self.path);
-                Ok(())
-            }
+/// Compares the items of one key; several of them are one piece together.
+fn same_items(list: &ListOf<'_>, old: &[&Value], new: &[&Value]) -> Result<Found, String> {
+    match (old, new) {
+        ([], [item]) => values(list.items, None, Some(item)),
+        ([item], []) => values(list.items, Some(item), None),
+        ([old], [new]) => values(list.items, Some(old), Some(new)),
+        (old, [_, _, ..]) if old.len() >= 2 => {
+            let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| equals(a, b));
+            Ok(Found {
+                is_modified: !same,
+                ..Found::default()
+            })
+        }
+        ([_, _, ..], new) => {
+            let first = new.first().map(|item| values(list.items, None, Some(item)));
+            Ok(Found {
+                is_removed: true,
+                ..first.transpose()?.unwrap_or_default()
+            })
+        }
+        (old, _) => {
+            let first = old.first().map(|item| values(list.items, Some(item), None));
+            Ok(Found {
+                is_added: true,
+                ..first.transpose()?.unwrap_or_default()
+            })
         }
     }
 }

@@ -35,7 +35,7 @@ impl PathElement {
     /// Its text as a member's name in `fieldsV1`: `f:spec`, `k:{"name":"a"}`.
     pub fn to_name(&self) -> String {
         match self {
-            PathElement::Field(name) => format!("f:{name}"),
+            PathElement::Field(name) => ["f:", name].concat(),
             PathElement::Key(members) => {
                 let members: Map<String, Value> = members.iter().cloned().collect();
                 format!("k:{}", go_json(&Value::Object(members)))

@@ -143,7 +143,7 @@ impl Entries {
             return None;
         }
         let mut entries: Vec<(&ManagerId, &Entry)> = self.by_manager.iter().collect();
-        entries.sort_by_key(|(id, entry)| {
+        entries.sort_by_cached_key(|(id, entry)| {
             let time = entry.seconds();
             (
                 id.operation,
@@ -172,6 +172,11 @@ impl Entries {
 }
 
 impl Entry {
+    /// Takes over the fields of another one.
+    pub(super) fn take(&mut self, fields: FieldSet) {
+        self.fields = std::mem::take(&mut self.fields).union(fields);
+    }
+
     /// The seconds since 1970 of its time; 0 without one.
     pub(super) fn seconds(&self) -> i64 {
         let time = self

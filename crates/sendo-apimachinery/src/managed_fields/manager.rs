@@ -178,14 +178,13 @@ impl<V: Versions> FieldManager<'_, V> {
             compare::compare(&live, new, schema)?.without(&(self.reset_fields)(&api_version));
         let force = apply::Force::Yes;
         apply::settle(self, &live, new, &change, &mut entries, None, force)?;
-        let fields = change.touched().difference(&never_owned());
+        let fields = change.into_touched().difference(&never_owned());
         if !fields.is_empty() {
             let id = ManagerId::new(manager, Operation::Update, &api_version, self.subresource);
             let before = entries.by_manager.remove(&id).map(|entry| entry.fields);
-            let fields = before.map_or_else(|| fields.clone(), |before| fields.union(&before));
             let entry = Entry {
                 api_version,
-                fields,
+                fields: before.unwrap_or_default().union(fields),
                 time: Some(now.to_owned()),
             };
             entries.by_manager.insert(id, entry);
@@ -310,7 +309,7 @@ impl<V: Versions> FieldManager<'_, V> {
         }
         let is_changed = !super::element::equals(&live, &object);
         if let Some(entry) = entries.by_manager.get_mut(&id) {
-            entry.fields = entry.fields.difference(&never_owned());
+            entry.fields.subtract(&never_owned());
             if is_changed {
                 entry.time = Some(now.to_owned());
             }
@@ -360,8 +359,8 @@ impl<V: Versions> FieldManager<'_, V> {
         let fields = to_set::fields_of(&last, schema);
         Some(
             fields
-                .difference(&change.touched())
-                .difference(&change.removed),
+                .difference(&change.removed)
+                .difference(&change.into_touched()),
         )
     }
 
@@ -436,7 +435,7 @@ fn cap_updaters(entries: &mut Entries) {
             && let Some(entry) = entries.by_manager.remove(&first)
         {
             match entries.by_manager.get_mut(&bucket) {
-                Some(joined) => joined.fields = joined.fields.union(&entry.fields),
+                Some(joined) => joined.take(entry.fields),
                 None => {
                     entries.by_manager.insert(bucket.clone(), entry);
                 }
@@ -449,7 +448,7 @@ fn cap_updaters(entries: &mut Entries) {
         if let Some(entry) = entries.by_manager.remove(&id)
             && let Some(joined) = entries.by_manager.get_mut(&bucket)
         {
-            joined.fields = joined.fields.union(&entry.fields);
+            joined.take(entry.fields);
             joined.time = entry.time;
             count -= 1;
         }

@@ -2,7 +2,7 @@
 
 use super::element::PathElement;
 use super::place::{Place, Shaped};
-use super::set::FieldSet;
+use super::set::{At, FieldSet};
 use crate::schema::SchemaRef;
 
 /// A set in which every object that has fields below it is a field too, if the type names it.
@@ -36,61 +36,53 @@ fn named(set: &FieldSet, place: Option<Place<'_>>) -> FieldSet {
 /// The set after a change of the type: where fields lie below something that is
 /// one piece now, that piece stands for them. `None` if nothing changes.
 pub(super) fn with_pieces(set: &FieldSet, schema: SchemaRef<'_>) -> Option<FieldSet> {
-    let mut pieces = FieldSet::new();
-    find_pieces(
-        set,
-        Place::root(schema),
-        false,
-        &mut Vec::new(),
-        &mut pieces,
-    );
-    (!pieces.is_empty()).then(|| set.recursive_difference(&pieces).union(&pieces))
+    let pieces = pieces(set, Place::root(schema), false).below;
+    (!pieces.is_empty()).then(|| set.recursive_difference(&pieces).union(pieces))
+}
+
+/// The pieces at a place and below it.
+#[derive(Default)]
+struct Pieces {
+    is_piece: bool,
+    below: FieldSet,
 }
 
 /// Finds the pieces that have fields below them.
 ///
 /// `is_leaf` tells that the set has the place itself and nothing below it.
-fn find_pieces(
-    set: &FieldSet,
-    place: Place<'_>,
-    is_leaf: bool,
-    path: &mut Vec<PathElement>,
-    pieces: &mut FieldSet,
-) {
+fn pieces(set: &FieldSet, place: Place<'_>, is_leaf: bool) -> Pieces {
+    let mut found = Pieces::default();
     match place.shaped(None) {
         Shaped::Scalar(_) => {}
-        Shaped::List(list) if list.is_atomic() => {
-            if !is_leaf {
-                pieces.insert(path);
-            }
-        }
+        Shaped::List(list) if list.is_atomic() => found.is_piece = !is_leaf,
         Shaped::List(list) => {
             for (element, at) in set.steps() {
-                path.push(element.clone());
-                let is_leaf = at.is_member && at.below.is_empty();
-                find_pieces(at.below, list.items, is_leaf, path, pieces);
-                path.pop();
+                found.take(element, at, list.items);
             }
         }
         Shaped::Map(map) if map.is_deduced() => {}
-        Shaped::Map(map) if map.is_atomic => {
-            if !is_leaf && !set.is_empty() {
-                pieces.insert(path);
-            }
-        }
+        Shaped::Map(map) if map.is_atomic => found.is_piece = !is_leaf && !set.is_empty(),
         Shaped::Map(map) => {
             for (element, at) in set.steps() {
-                let PathElement::Field(name) = element else {
-                    continue;
-                };
-                let Some(member) = map.member(name) else {
-                    continue;
-                };
-                path.push(element.clone());
-                let is_leaf = at.is_member && at.below.is_empty();
-                find_pieces(at.below, member.place, is_leaf, path, pieces);
-                path.pop();
+                if let PathElement::Field(name) = element
+                    && let Some(member) = map.member(name)
+                {
+                    found.take(element, at, member.place);
+                }
             }
+        }
+    }
+    found
+}
+
+impl Pieces {
+    /// Takes in what is found one step down.
+    fn take(&mut self, element: &PathElement, at: At<'_>, place: Place<'_>) {
+        let is_leaf = at.is_member && at.below.is_empty();
+        let found = pieces(at.below, place, is_leaf);
+        if found.is_piece || !found.below.is_empty() {
+            self.below
+                .join(element.clone(), found.is_piece, found.below);
         }
     }
 }

@@ -12,61 +12,60 @@ use crate::schema::SchemaRef;
 /// An object counts by its members, unless it is one piece or empty; an item of
 /// a set or keyed list, and an entry of a map, count by themselves too.
 pub(super) fn fields_of(value: &Value, schema: SchemaRef<'_>) -> FieldSet {
+    collect(value, Place::root(schema)).below
+}
+
+/// What a value adds to a set: itself as one piece, or what is below it.
+#[derive(Default)]
+struct Found {
+    is_piece: bool,
+    below: FieldSet,
+}
+
+fn collect(value: &Value, place: Place<'_>) -> Found {
+    let below = match place.shaped(Some(value)) {
+        Shaped::List(list) if !list.is_atomic() => of_items(value, &list),
+        Shaped::Map(map) if !map.is_atomic => of_members(value, &map),
+        _ => {
+            return Found {
+                is_piece: true,
+                below: FieldSet::new(),
+            };
+        }
+    };
+    Found {
+        is_piece: false,
+        below,
+    }
+}
+
+fn of_items(value: &Value, list: &ListOf<'_>) -> FieldSet {
+    let items = items(Some(value)).unwrap_or_default().iter();
+    let mut elements: Vec<(PathElement, &Value)> = items
+        .filter_map(|item| Some((list.element(item).ok()?, item)))
+        .collect();
+    elements.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut set = FieldSet::new();
-    collect(value, Place::root(schema), &mut Vec::new(), &mut set);
+    let mut rest = elements.into_iter().peekable();
+    while let Some((element, item)) = rest.next() {
+        let mut found = collect(item, list.items);
+        // Of an item that is there twice nobody can tell whose members are whose.
+        while rest.next_if(|(next, _)| *next == element).is_some() {
+            found = Found::default();
+        }
+        set.join(element, true, found.below);
+    }
     set
 }
 
-fn collect(value: &Value, place: Place<'_>, path: &mut Vec<PathElement>, set: &mut FieldSet) {
-    match place.shaped(Some(value)) {
-        Shaped::Scalar(_) => set.insert(path),
-        Shaped::List(list) if list.is_atomic() => set.insert(path),
-        Shaped::List(list) => collect_items(value, &list, path, set),
-        Shaped::Map(map) if map.is_atomic => set.insert(path),
-        Shaped::Map(map) => collect_members(value, &map, path, set),
-    }
-}
-
-fn collect_items(
-    value: &Value,
-    list: &ListOf<'_>,
-    path: &mut Vec<PathElement>,
-    set: &mut FieldSet,
-) {
-    let elements: Vec<(PathElement, &Value)> = items(Some(value))
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|item| Some((list.element(item).ok()?, item)))
-        .collect();
-    let mut times: std::collections::BTreeMap<&PathElement, usize> = Default::default();
-    for (element, _) in &elements {
-        *times.entry(element).or_default() += 1;
-    }
-    for (element, item) in &elements {
-        path.push(element.clone());
-        // Of an item that is there twice nobody can tell whose members are whose.
-        if times[element] == 1 {
-            collect(item, list.items, path, set);
-        }
-        set.insert(path);
-        path.pop();
-    }
-}
-
-fn collect_members(
-    value: &Value,
-    map: &MapOf<'_>,
-    path: &mut Vec<PathElement>,
-    set: &mut FieldSet,
-) {
+fn of_members(value: &Value, map: &MapOf<'_>) -> FieldSet {
+    let mut set = FieldSet::new();
     for (name, member) in members(Some(value)).into_iter().flatten() {
         let known = map.member_or_deduced(name);
-        path.push(PathElement::field(name));
-        collect(member, known.place, path, set);
+        let found = collect(member, known.place);
         let is_empty = member.is_null() || member.as_object().is_some_and(|m| m.is_empty());
-        if is_empty || !known.is_declared {
-            set.insert(path);
-        }
-        path.pop();
+        let is_member = found.is_piece || is_empty || !known.is_declared;
+        set.join(PathElement::field(name), is_member, found.below);
     }
+    set
 }

@@ -123,6 +123,11 @@ impl Types {
         format!("{}.{}", entry.package, entry.name)
     }
 
+    /// The last word of a type's name, as `PodSpec`.
+    pub fn short_name(&self, id: TypeId) -> &'static str {
+        self.entry(id).name
+    }
+
     /// All types, sorted by package and name.
     pub fn ids(&self) -> impl Iterator<Item = TypeId> + use<> {
         (0..self.entries.len() as u16).map(TypeId)

@@ -28,7 +28,7 @@ pub(crate) const SERVER: &str = "kube-apiserver";
 pub(crate) fn update(call: &Call<'_>, live: &Value, new: &mut Value) {
     if let Some(schema) = builtin_schema(call, new) {
         // An empty list of managers says something, and Go would not show it.
-        let managers = Meta::of(new).get("managedFields").cloned();
+        let managers = MetaMut::of(new).remove("managedFields");
         show_as_go(schema, new);
         if let Some(managers) = managers {
             MetaMut::of(new).set("managedFields", managers);
@@ -43,7 +43,7 @@ pub(crate) fn update_stored(call: &Call<'_>, live: &Value, new: &mut Value) {
     if call.resource.is_stored_version() {
         return update(call, live, new);
     }
-    let mut shown = decode::from_storage(call, new);
+    let mut shown = decode::from_storage(call, new).into_owned();
     update(call, &decode::from_storage(call, live), &mut shown);
     take_managers(&shown, new);
 }
@@ -182,20 +182,17 @@ pub(crate) fn differ_in_time_only(new: &Value, old: &Value) -> bool {
             .and_then(Value::as_array);
         list.map(Vec::as_slice).unwrap_or_default()
     }
-    let timeless = |entry: &Value| {
-        let mut entry = entry.clone();
-        if let Some(members) = entry.as_object_mut() {
-            members.remove("time");
-        }
-        entry
-    };
+    fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        let members = entry.as_object().into_iter().flatten();
+        members.filter(|(name, _)| *name != "time")
+    }
     let (new, old) = (list(new), list(old));
     new.len() == old.len()
         && new != old
         && new
             .iter()
             .zip(old)
-            .all(|(new, old)| new == old || timeless(new) == timeless(old))
+            .all(|(new, old)| timeless(new).eq(timeless(old)))
 }
 
 fn builtin_schema<'a>(

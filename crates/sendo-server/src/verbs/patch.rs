@@ -6,7 +6,7 @@ use sendo_apimachinery::decode::{self as reader, FieldValidation, Format};
 use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::patch::{JsonPatch, merge_patch, strategic_merge_patch};
 use sendo_apimachinery::schema::SchemaRef;
-use sendo_apimachinery::{GroupKind, Status};
+use sendo_apimachinery::{GroupKind, Status, go_value};
 use serde_json::Value;
 
 use crate::answer::Answer;
@@ -94,13 +94,7 @@ pub(crate) fn patched(
     current: &Value,
     schema: SchemaRef<'_>,
 ) -> Result<Value, Status> {
-    let (mut patched, mut problems) = outcome(call, current, Some(schema))?;
-    if PatchType::of(call.request) == Some(PatchType::Strategic) {
-        // Whatever a strategic patch says of the kind is passed over.
-        for member in ["kind", "apiVersion"] {
-            patched[member] = current[member].clone();
-        }
-    }
+    let (patched, mut problems) = outcome(call, current, Some(schema))?;
     for member in ["kind", "apiVersion"] {
         let own = patched[member].as_str().unwrap_or_default();
         if !own.is_empty() && current[member] != own {
@@ -110,11 +104,22 @@ pub(crate) fn patched(
     if patched["apiVersion"].is_null() {
         return Err(Status::bad_request("apiVersion must be set"));
     }
-    let shown = patched.clone();
-    let decoded =
-        reader::typed(patched, schema).map_err(|error| refuse(&shown, &error.to_string()))?;
+    // What is refused is shown, and made once more for that.
+    let strategic = PatchType::of(call.request) == Some(PatchType::Strategic);
+    let refused = |error: &str| match outcome(call, current, Some(schema)) {
+        Ok(_) if strategic => refuse_strategic(call, error),
+        Ok((patched, _)) => refuse(&patched, error),
+        Err(status) => status,
+    };
+    let decoded = reader::typed(patched, schema).map_err(|error| {
+        let again = outcome(call, current, Some(schema))
+            .ok()
+            .filter(|_| strategic);
+        let fault = again.and_then(|(patched, _)| reader::restore_fault(&patched, schema));
+        refused(&fault.unwrap_or_else(|| error.to_string()))
+    })?;
     problems.extend(decoded.problems);
-    judge(call, options, problems).map_err(|error| refuse(&shown, &error))?;
+    judge(call, options, problems).map_err(|error| refused(&error))?;
     let mut object = decoded.value;
     for member in ["kind", "apiVersion"] {
         object[member] = current[member].clone();
@@ -149,10 +154,15 @@ fn outcome(
     schema: Option<SchemaRef<'_>>,
 ) -> Result<(Value, Vec<String>), Status> {
     let mut patched = current.clone();
-    let untyped = reader::untyped(&call.request.body, Format::Json)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let patch_type = PatchType::of(call.request);
+    let untyped = reader::untyped(&call.request.body, Format::Json).map_err(|error| {
+        Status::bad_request(match patch_type {
+            Some(PatchType::Strategic) if schema.is_some() => error.to_string(),
+            _ => format!("error decoding patch: {error}"),
+        })
+    })?;
     let mut problems = untyped.problems;
-    match (PatchType::of(call.request), schema) {
+    match (patch_type, schema) {
         (Some(PatchType::Json), _) => {
             let patch = JsonPatch::from_body(untyped.value)?;
             let unknown = patch.unknown_fields().iter();
@@ -164,6 +174,10 @@ fn outcome(
         }
         (Some(PatchType::Strategic), Some(schema)) => {
             strategic_merge_patch(&mut patched, untyped.value, &schema)?;
+            // Whatever it says of the kind is passed over.
+            for member in ["kind", "apiVersion"] {
+                patched[member] = current[member].clone();
+            }
         }
         _ => merge_patch(&mut patched, untyped.value)?,
     }
@@ -193,5 +207,13 @@ fn judge(call: &Call<'_>, options: &WriteOptions, problems: Vec<String>) -> Resu
 /// 422 for a patch whose outcome is no object of its kind.
 fn refuse(patched: &Value, why: &str) -> Status {
     let error = FieldError::invalid(&Path::new("patch"), patched.to_string(), why);
+    Status::invalid(&GroupKind::default(), "", &[error])
+}
+
+/// The same for a strategic patch, which is shown itself, as Go prints it.
+fn refuse_strategic(call: &Call<'_>, why: &str) -> Status {
+    let sent = reader::untyped(&call.request.body, Format::Json);
+    let shown = sent.map(|sent| go_value(&sent.value)).unwrap_or_default();
+    let error = FieldError::invalid(&Path::new("patch"), shown, why);
     Status::invalid(&GroupKind::default(), "", &[error])
 }

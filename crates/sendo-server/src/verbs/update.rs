@@ -226,7 +226,7 @@ fn judge(
     let mut meta = MetaMut::of(new);
     meta.remove("selfLink");
     restore(&mut meta, was, "generation");
-    let managers = meta.view().get("managedFields").cloned();
+    let managers = meta.remove("managedFields");
     strategy.prepare(call.resource, &cx, new, old);
 
     let mut meta = MetaMut::of(new);
@@ -264,8 +264,11 @@ fn judge(
         return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
     }
     let tolerated = verdict.tolerated.iter().map(ToString::to_string);
-    let warnings = tolerated.chain(call.resource.warnings(new, Some(old)));
-    let warnings = warnings.collect();
+    let own = match strategy {
+        Strategy::Main => call.resource.warnings(new, Some(old)),
+        _ => Vec::new(),
+    };
+    let warnings = tolerated.chain(own).collect();
     (call.resource.rules.canonicalize)(new);
     Ok(warnings)
 }

@@ -28,7 +28,7 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// The least a watch lasts if its client names no time; it is drawn up to twice that.
 const LEAST_SECONDS: u64 = 1800;
-/// Events of the initial state travel together up to about this size.
+/// Events that are there at the same time travel together up to about this size.
 const CHUNK: usize = 32 * 1024;
 
 /// Streams the changes of what the selectors choose.
@@ -204,7 +204,7 @@ impl Feed {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
-                return Some(bytes);
+                return Some(self.with_more(bytes));
             }
             if self.ended {
                 return None;
@@ -213,20 +213,51 @@ impl Feed {
                 biased;
                 () = self.stop.cancelled() => self.finish(),
                 () = &mut self.timer => self.tick(),
-                batch = self.changes.next() => match batch {
-                    Some(Ok(batch)) => self.take(&batch),
-                    Some(Err(error)) => self.fail(error),
-                    None => self.ended = true,
-                },
+                batch = self.changes.next() => self.take(batch),
             }
         }
     }
 
+    /// The event, and those that are there behind it: a client that is late
+    /// catches up in few large steps.
+    fn with_more(&mut self, first: Bytes) -> Bytes {
+        let mut size = first.len();
+        let mut count = 0;
+        while size < CHUNK {
+            if let Some(next) = self.ready.get(count) {
+                size += next.len();
+                count += 1;
+            } else if !self.take_next() {
+                break;
+            }
+        }
+        if count == 0 {
+            return first;
+        }
+        let mut chunk = Vec::with_capacity(size);
+        chunk.extend_from_slice(&first);
+        for bytes in self.ready.drain(..count) {
+            chunk.extend_from_slice(&bytes);
+        }
+        chunk.into()
+    }
+
+    /// Takes in what has happened next, if anything has; whether it did.
+    fn take_next(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        let next = self.changes.next().now_or_never();
+        let is_some = next.is_some();
+        if let Some(batch) = next {
+            self.take(batch);
+        }
+        is_some
+    }
+
     /// Ends the watch after what has happened already.
     fn finish(&mut self) {
-        while let Some(Some(Ok(batch))) = self.changes.next().now_or_never() {
-            self.take(&batch);
-        }
+        while self.take_next() {}
         self.ended = true;
     }
 
@@ -260,7 +291,12 @@ impl Feed {
         self.timer = Box::pin(async move { clock.sleep_until(wake).await });
     }
 
-    fn take(&mut self, batch: &Batch) {
+    fn take(&mut self, batch: Option<Result<Batch, Error>>) {
+        let batch = match batch {
+            Some(Ok(batch)) => batch,
+            Some(Err(error)) => return self.fail(error),
+            None => return self.ended = true,
+        };
         for change in batch.changes.iter() {
             if let Some(kind) = self.event_type(change) {
                 self.ready.push_back(self.events.of_change(kind, change));

@@ -313,7 +313,7 @@ async fn a_watch_outlives_a_change_of_its_definition() {
 #[tokio::test(start_paused = true)]
 async fn nonsense_costs_no_more_than_a_refusal() {
     let f = Fixture::start().await;
-    let deep = (0..2_000).fold(
+    let deep = (0..1_000).fold(
         json!({"type": "string"}),
         |inner, _| json!({"type": "object", "properties": {"a": inner}}),
     );
