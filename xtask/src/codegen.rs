@@ -16,6 +16,7 @@ mod columns;
 mod descriptions;
 mod enums;
 mod go;
+mod go_names;
 mod modules;
 pub(crate) mod openapi;
 mod proto;
@@ -49,6 +50,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         (
             format!("{FACTS}/types.txt"),
             types::render(&modules, &documents)?,
+        ),
+        (
+            format!("{FACTS}/go-names.txt"),
+            go_names::render(&modules, &documents)?,
         ),
         (
             format!("{FACTS}/columns.txt"),

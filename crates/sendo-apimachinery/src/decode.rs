@@ -13,6 +13,7 @@ mod document;
 mod json;
 mod older;
 mod problems;
+mod restored;
 mod scalars;
 mod typed;
 mod untyped;
@@ -98,6 +99,12 @@ pub fn untyped(body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
 pub fn typed(value: Value, schema: SchemaRef<'_>) -> Result<Decoded, DecodeError> {
     let parsed = body::Parsed::of_value(value);
     parsed.typed(schema).map_err(DecodeError)
+}
+
+/// Why a value that was put together in the server is none of its type, in the words of Go's
+/// conversion without JSON; none if it is, or if only [`typed`] can tell.
+pub fn restore_fault(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
+    restored::fault(value, schema)
 }
 
 #[cfg(test)]

@@ -23,11 +23,13 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+mod go_names;
 mod shown;
 mod text;
 mod types;
 mod walk;
 
+pub use go_names::GoName;
 pub use shown::{show_as_go, show_as_stored};
 pub use types::{TypeId, Types};
 pub use walk::SchemaRef;

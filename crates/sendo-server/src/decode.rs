@@ -144,6 +144,9 @@ pub(crate) fn from_storage<'o>(call: &Call<'_>, object: &'o Value) -> Cow<'o, Va
     Cow::Owned(call.server.convert(call.resource, object))
 }
 
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
+
 /// Puts an object where the path says it lives; a namespace of its own must be that one.
 pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     let mut meta = MetaMut::of(object);
@@ -154,18 +157,20 @@ pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     match meta.view().namespace() {
         "" => meta.set_namespace(namespace),
         own if own == namespace => {}
-        _ => {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+        _ => return Err(Status::bad_request(OTHER_NAMESPACE)),
     }
     Ok(())
 }
 
-/// Refuses an object whose name is not that of the path.
+/// Refuses an object whose namespace or name is not that of the path.
 pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
-    let (own, wanted) = (Meta::of(object).name(), call.name());
+    let (meta, wanted) = (Meta::of(object), call.name());
+    let elsewhere =
+        |own: &str| !own.is_empty() && call.namespace().is_some_and(|place| place != own);
+    if elsewhere(meta.namespace()) {
+        return Err(Status::bad_request(OTHER_NAMESPACE));
+    }
+    let own = meta.name();
     if own.is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"

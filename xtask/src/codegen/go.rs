@@ -50,6 +50,11 @@ impl<'a> Packages<'a> {
             .clone())
     }
 
+    /// Whether a package declares a struct of that name.
+    pub(crate) fn is_struct(&mut self, import_path: &str, name: &str) -> anyhow::Result<bool> {
+        Ok(self.package(import_path)?.structs.contains_key(name))
+    }
+
     /// The import path and name behind a type as written in a package.
     pub(crate) fn resolve(
         &mut self,

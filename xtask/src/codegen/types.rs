@@ -64,7 +64,7 @@ pub(crate) fn kind_names(documents: &Documents) -> anyhow::Result<KindNames> {
 }
 
 /// `io.k8s.api.core.v1` is the Go package `k8s.io/api/core/v1`.
-fn import_path(package: &str) -> anyhow::Result<String> {
+pub(crate) fn import_path(package: &str) -> anyhow::Result<String> {
     let rest = package
         .strip_prefix("io.k8s.")
         .context("not a package of Kubernetes")?;

@@ -198,6 +198,36 @@ fn wrong_types_are_told_in_gos_words() {
         ),
         (
             "v1",
+            "Pod",
+            r#"{"spec": {"restartPolicy": 1}}"#,
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy",
+        ),
+        (
+            "v1",
+            "Pod",
+            r#"{"spec": {"volumes": [{"configMap": {"items": {}}}]}}"#,
+            "json: cannot unmarshal object into Go struct field ConfigMapVolumeSource.spec.volumes.VolumeSource.configMap.items of type []v1.KeyToPath",
+        ),
+        (
+            "v1",
+            "Pod",
+            r#"{"spec": {"containers": [{"resources": {"limits": []}}]}}"#,
+            "json: cannot unmarshal array into Go struct field ResourceRequirements.spec.containers.resources.limits of type v1.ResourceList",
+        ),
+        (
+            "v1",
+            "PersistentVolumeClaim",
+            r#"{"spec": {"accessModes": [1]}}"#,
+            "json: cannot unmarshal number into Go struct field PersistentVolumeClaimSpec.spec.accessModes of type v1.PersistentVolumeAccessMode",
+        ),
+        (
+            "v1",
+            "PersistentVolumeClaim",
+            r#"{"spec": {"accessModes": ""}}"#,
+            "json: cannot unmarshal string into Go struct field PersistentVolumeClaimSpec.spec.accessModes of type []v1.PersistentVolumeAccessMode",
+        ),
+        (
+            "v1",
             "Secret",
             r#"{"data": {"k": 1}}"#,
             "json: cannot unmarshal number into Go struct field Secret.data of type []uint8",

@@ -6,7 +6,7 @@ use super::document::{Cursor, Items, Look, MAX_DEPTH, Members};
 use super::problems::Problems;
 use super::scalars::{self, ScalarError};
 use super::untyped;
-use crate::schema::{Empty, Field, Raw, SchemaRef, Shape};
+use crate::schema::{Empty, Field, GoName, Raw, SchemaRef, Shape};
 
 /// A value that was read, and what was unknown or there twice.
 pub(super) struct Typed {
@@ -21,6 +21,7 @@ pub(super) struct Typed {
 pub(super) fn read(source: Cursor<'_>, schema: SchemaRef<'_>) -> Result<Typed, String> {
     let mut reader = Reader {
         problems: Problems::default(),
+        root: schema,
         fields: Vec::new(),
         wrong_type: None,
     };
@@ -36,7 +37,8 @@ pub(super) fn read(source: Cursor<'_>, schema: SchemaRef<'_>) -> Result<Typed, S
 
 struct Reader<'s> {
     problems: Problems,
-    /// The names of the fields that lead here.
+    root: SchemaRef<'s>,
+    /// The names of the fields that lead from the root to here.
     fields: Vec<&'s str>,
     /// The first value of a wrong type. Go reads on behind it, so that a fault
     /// which ends the reading at once is told instead.
@@ -76,7 +78,7 @@ impl<'s> Reader<'s> {
             (shape, look) => match scalars::read(shape, &look) {
                 Ok(value) => Ok(value),
                 Err(ScalarError::WrongType { value, go_type }) => {
-                    let go_type = go_type.unwrap_or_else(|| go_type_of(schema));
+                    let go_type = go_type.unwrap_or_else(|| self.go_type_here(schema));
                     self.wrong_type(&value, &go_type, owner);
                     Ok(None)
                 }
@@ -239,10 +241,53 @@ impl<'s> Reader<'s> {
         if self.fields.is_empty() {
             return format!("json: cannot unmarshal {value} into Go value of type {go_type}");
         }
-        let path = self.fields.join(".");
+        let mut path = String::new();
+        for (_, name, field) in self.way() {
+            path.extend(name.embedded.iter().flat_map(|embedded| [".", embedded]));
+            path.extend([".", field]);
+        }
         format!(
-            "json: cannot unmarshal {value} into Go struct field {owner}.{path} of type {go_type}"
+            "json: cannot unmarshal {value} into Go struct field {owner}{path} of type {go_type}"
         )
+    }
+
+    /// The fields that lead here, each with its schema and what Go calls it.
+    fn way(&self) -> impl Iterator<Item = (SchemaRef<'s>, GoName, &'s str)> {
+        let mut place = self.root;
+        self.fields.iter().map(move |field| {
+            while let Some(inner) = place.items().or_else(|| place.values()) {
+                place = inner;
+            }
+            let name = match place.type_id() {
+                Some(id) => GoName::of(&place.types().name(id), field),
+                None => GoName::default(),
+            };
+            place = place.field(field).unwrap_or(place);
+            (place, name, *field)
+        })
+    }
+
+    /// The Go type of a value at the last field, or in the lists and maps it holds.
+    fn go_type_here(&self, schema: SchemaRef<'s>) -> String {
+        let plain = go_type_of(schema);
+        let Some((
+            field,
+            GoName {
+                go_type: Some(named),
+                ..
+            },
+            _,
+        )) = self.way().last()
+        else {
+            return plain;
+        };
+        let of_field = go_type_of(field);
+        let layers = of_field.strip_suffix(&*plain).unwrap_or_default();
+        let inner = layers.matches(']').try_fold(named, |named, _| {
+            let (_, inner) = named.split_once(']')?;
+            Some(inner.trim_start_matches('*'))
+        });
+        inner.map_or(plain, str::to_owned)
     }
 }
 

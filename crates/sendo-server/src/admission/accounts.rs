@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendo_apimachinery::{Status, go_quote};
+use sendo_apimachinery::{Status, go_quote, names};
 use serde_json::{Value, json};
 
 use super::{forbid, lookup};
@@ -39,6 +39,15 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
     spec.set("serviceAccount", name.as_str());
 
     let namespace = call.namespace().unwrap_or_default();
+    let faults = names::path_segment(&name);
+    if !faults.is_empty() {
+        let why = format_args!(
+            "error looking up service account {namespace}/{name}: invalid resource name {}: [{}]",
+            go_quote(&name),
+            faults.join(" ")
+        );
+        return Err(forbid(call, pod, why));
+    }
     let Some(account) = find(call, namespace, &name).await? else {
         if !call.server.require_service_accounts {
             return Ok(());

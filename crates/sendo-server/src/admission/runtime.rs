@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sendo_apimachinery::{Status, go_quote};
+use sendo_apimachinery::{Status, go_quote, names};
 use serde_json::Value;
 
 use super::{forbid, lookup};
@@ -79,6 +79,15 @@ async fn class_of(call: &Call<'_>, pod: &Value) -> Result<Option<Arc<Value>>, St
     let Some(name) = pod.at("spec").at("runtimeClassName").as_str() else {
         return Ok(None);
     };
+    if name.is_empty() {
+        return Err(Status::unclassified("resource name may not be empty"));
+    }
+    let faults = names::path_segment(name);
+    if !faults.is_empty() {
+        let name = go_quote(name);
+        let why = format!("invalid resource name {name}: [{}]", faults.join(" "));
+        return Err(Status::unclassified(why));
+    }
     let keys = Keys::new("node.k8s.io", "runtimeclasses", false);
     let why = format!("pod rejected: RuntimeClass {} not found", go_quote(name));
     match lookup::get(call, &keys, None, name).await? {

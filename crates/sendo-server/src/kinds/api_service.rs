@@ -35,6 +35,7 @@ pub(super) const RULES: Rules = Rules {
         }
         errors
     },
+    allow_unconditional_update: false,
     ..Rules::NEUTRAL
 };
 

@@ -1,9 +1,11 @@
 //! Nodes.
 
+use std::cmp::Ordering;
+
 use sendo_apimachinery::addresses::{Cidr, Form, validate_cidr};
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
-use sendo_apimachinery::names;
+use sendo_apimachinery::{go_quote, names};
 use serde_json::{Value, json};
 
 use super::check::{self, Errors};
@@ -93,6 +95,12 @@ fn validate(node: &Value) -> Errors {
     let mut errors = check::new_metadata(node, Scope::Cluster, names::dns1123_subdomain);
     taints(&mut errors, node);
     amounts(&mut errors, node.at("status"));
+    let swap = node.at("status").at("nodeInfo").at("swap");
+    if let Some(capacity) = swap.number("capacity") {
+        let path = Path::new("metadata").child("nodeSwapStatus");
+        check::positive(&mut errors, &path.child("capacity"), capacity);
+    }
+    declared_features(&mut errors, node.at("status"));
     let path = Path::new("spec").child("podCIDRs");
     let ranges: Vec<&str> = check::texts(node.at("spec"), "podCIDRs").collect();
     for (i, range) in ranges.iter().enumerate() {
@@ -111,6 +119,46 @@ fn validate(node: &Value) -> Errors {
 }
 
 /// Taints are reported as if they were metadata.
+/// Features by name, sorted, each once.
+fn declared_features(errors: &mut Errors, status: &Value) {
+    const MAX: usize = 253;
+    let path = Path::new("status").child("declaredFeatures");
+    let names: Vec<&str> = check::texts(status, "declaredFeatures").collect();
+    for (i, name) in names.iter().enumerate() {
+        let fault = match name.len() > MAX {
+            true => Some(format!("must be no more than {MAX} characters")),
+            false => (!is_feature(name)).then(|| FEATURE_FORM.to_owned()),
+        };
+        if let Some(fault) = fault {
+            let fault = format!("invalid feature name {}: {fault}", go_quote(name));
+            errors.push(Error::invalid(&path.index(i), *name, fault));
+        }
+        match names.get(i + 1).map(|next| (next, name.cmp(next))) {
+            Some((next, Ordering::Equal)) => {
+                errors.push(Error::duplicate(&path.index(i + 1), *next));
+            }
+            Some((next, Ordering::Greater)) => {
+                let fault = "list must be sorted alphabetically";
+                errors.push(Error::invalid(&path.index(i + 1), *next, fault));
+            }
+            _ => {}
+        }
+    }
+}
+
+const FEATURE_FORM: &str = "must start with an UpperCamelCase segment, with subsequent segments separated by '/' \
+                            (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters \
+                            and slashes";
+
+/// `MyFeature` or `MyFeature/mySubFeature`.
+fn is_feature(name: &str) -> bool {
+    let word = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic())
+            && part.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(word)
+}
+
 fn taints(errors: &mut Errors, node: &Value) {
     let path = Path::new("metadata").child("taints");
     let mut seen: Vec<(&str, &str)> = Vec::new();
@@ -284,6 +332,32 @@ mod tests {
                 json!({"taints": [{"effect": "NoSchedule", "key": "node.kubernetes.io/not-ready"}]})
             );
         }
+    }
+
+    #[test]
+    fn declared_features_are_names_in_order() {
+        let told = |features: Value| {
+            let mut errors = Errors::new();
+            declared_features(&mut errors, &json!({ "declaredFeatures": features }));
+            let texts = errors.iter().map(ToString::to_string);
+            texts.collect::<Vec<_>>()
+        };
+        assert!(told(json!(["A", "B/c", "C"])).is_empty());
+        assert_eq!(
+            told(json!(["B", "A", "A"])),
+            [
+                "status.declaredFeatures[1]: Invalid value: \"A\": list must be sorted alphabetically",
+                "status.declaredFeatures[2]: Duplicate value: \"A\"",
+            ]
+        );
+        for name in ["", "a", "A/", "A/1", "A b"] {
+            let texts = told(json!([name]));
+            assert!(
+                texts[0].contains("must start with an UpperCamelCase"),
+                "{texts:?}"
+            );
+        }
+        assert!(told(json!(["A".repeat(254)]))[0].contains("no more than 253"));
     }
 
     #[test]

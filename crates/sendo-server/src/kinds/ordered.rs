@@ -64,6 +64,9 @@ pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
 
 /// A label selector in the order of its declaration.
 pub(super) fn selector(selector: &Value) -> String {
+    if selector.is_null() {
+        return "null".to_owned();
+    }
     let mut text = Ordered::new().optional("matchLabels", selector.at("matchLabels"));
     let expressions = selector.items("matchExpressions");
     if !expressions.is_empty() {

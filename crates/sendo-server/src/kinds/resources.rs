@@ -435,7 +435,7 @@ fn claim_names(errors: &mut Errors, path: &Path, used: &[Value], claims: &[&str]
 }
 
 /// Resources of a pod as a whole.
-pub(super) fn of_pod(errors: &mut Errors, path: &Path, spec: &Value) {
+pub(super) fn of_pod(errors: &mut Errors, path: &Path, spec: &Value, claims: &[&str]) {
     let resources = spec.at("resources");
     if resources.is_null() {
         return;
@@ -449,6 +449,8 @@ pub(super) fn of_pod(errors: &mut Errors, path: &Path, spec: &Value) {
         errors.push(Error::forbidden(&path.child("claims"), fault));
     }
     requirements(errors, path, resources, pod_name);
+    let used = resources.items("claims");
+    claim_names(errors, &path.child("claims"), used, claims);
     for (name, needed) in together(spec, "requests") {
         let given = resources.at("requests").at(&name);
         if !given.is_null() && needed > amount(given) {

@@ -20,7 +20,8 @@ pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
         Some(own) => GroupVersionKind::new(&own.group, &own.version, &own.kind),
         None => return Err(Status::no_such_resource()),
     };
-    let eviction = decode::body(call, &version, &options)?;
+    let mut eviction = decode::body(call, &version, &options)?;
+    decode::place(call, &mut eviction)?;
     if Meta::of(&eviction).name() != call.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",

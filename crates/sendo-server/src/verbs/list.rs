@@ -134,11 +134,11 @@ async fn plan(
     options: &ListOptions,
 ) -> Result<(At, String, Option<usize>), Stopped> {
     if !options.continue_token.is_empty() {
+        let token = read_token(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
             let why = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(why).into());
         }
-        let token = read_token(&options.continue_token)?;
         let at = match u64::try_from(token.rv) {
             Ok(revision) if revision > 0 => At::Revision(Revision(revision)),
             _ => At::Latest,
@@ -158,7 +158,7 @@ async fn plan(
         return Ok((At::Revision(version), String::new(), options.limit));
     }
     // Version 0 takes any state there is, and then all of it.
-    let unlimited = options.resource_version == "0" && options.version_match.is_none();
+    let unlimited = options.resource_version == "0";
     Ok((
         At::Latest,
         String::new(),
@@ -204,11 +204,22 @@ fn token(rv: i64, start: String) -> String {
     BASE64.encode(serde_json::to_vec(&token).expect("a token is plain data"))
 }
 
+/// Where Go finds base64 without padding to be broken: at a character that is none, or where the
+/// last group starts, which is then too short.
+fn broken_at(text: &str) -> usize {
+    let digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let strange = text.bytes().position(|byte| !digit(byte));
+    strange.unwrap_or_else(|| text.len().saturating_sub(1) / 4 * 4)
+}
+
 fn read_token(text: &str) -> Result<Token, Status> {
     let refuse = |why: &str| Status::bad_request(format!("invalid continue token: {why}"));
-    let bytes = BASE64
-        .decode(text)
-        .map_err(|error| refuse(&format!("continue key is not valid: {error}")))?;
+    let bytes = BASE64.decode(text).map_err(|_| {
+        let place = broken_at(text);
+        refuse(&format!(
+            "continue key is not valid: illegal base64 data at input byte {place}"
+        ))
+    })?;
     let parsed = reader::untyped(&bytes, Format::Json)
         .map_err(|error| refuse(&format!("continue key is not valid: {error}")))?;
     let token: Token = serde_json::from_value(parsed.value)
@@ -250,6 +261,15 @@ mod tests {
             json,
             br#"{"v":"meta.k8s.io/v1","rv":7,"start":"ns/a\u0000"}"#
         );
+    }
+
+    #[test]
+    fn broken_tokens_are_told_as_go_tells_them() {
+        for (text, place) in [("x", 0), ("abcde", 4), ("ab!d", 2), ("abc=", 3)] {
+            let told = read_token(text).unwrap_err().message;
+            let end = format!("illegal base64 data at input byte {place}");
+            assert!(told.ends_with(&end), "{text}: {told}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use sendo_apimachinery::decode::{self as reader, FieldValidation, Format};
 use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::patch::{JsonPatch, merge_patch, strategic_merge_patch};
 use sendo_apimachinery::schema::SchemaRef;
-use sendo_apimachinery::{GroupKind, Status};
+use sendo_apimachinery::{GroupKind, Status, go_value};
 use serde_json::Value;
 
 use crate::answer::Answer;
@@ -105,11 +105,19 @@ pub(crate) fn patched(
         return Err(Status::bad_request("apiVersion must be set"));
     }
     // What is refused is shown, and made once more for that.
+    let strategic = PatchType::of(call.request) == Some(PatchType::Strategic);
     let refused = |error: &str| match outcome(call, current, Some(schema)) {
+        Ok(_) if strategic => refuse_strategic(call, error),
         Ok((patched, _)) => refuse(&patched, error),
         Err(status) => status,
     };
-    let decoded = reader::typed(patched, schema).map_err(|error| refused(&error.to_string()))?;
+    let decoded = reader::typed(patched, schema).map_err(|error| {
+        let again = outcome(call, current, Some(schema))
+            .ok()
+            .filter(|_| strategic);
+        let fault = again.and_then(|(patched, _)| reader::restore_fault(&patched, schema));
+        refused(&fault.unwrap_or_else(|| error.to_string()))
+    })?;
     problems.extend(decoded.problems);
     judge(call, options, problems).map_err(|error| refused(&error))?;
     let mut object = decoded.value;
@@ -146,10 +154,15 @@ fn outcome(
     schema: Option<SchemaRef<'_>>,
 ) -> Result<(Value, Vec<String>), Status> {
     let mut patched = current.clone();
-    let untyped = reader::untyped(&call.request.body, Format::Json)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let patch_type = PatchType::of(call.request);
+    let untyped = reader::untyped(&call.request.body, Format::Json).map_err(|error| {
+        Status::bad_request(match patch_type {
+            Some(PatchType::Strategic) if schema.is_some() => error.to_string(),
+            _ => format!("error decoding patch: {error}"),
+        })
+    })?;
     let mut problems = untyped.problems;
-    match (PatchType::of(call.request), schema) {
+    match (patch_type, schema) {
         (Some(PatchType::Json), _) => {
             let patch = JsonPatch::from_body(untyped.value)?;
             let unknown = patch.unknown_fields().iter();
@@ -194,5 +207,13 @@ fn judge(call: &Call<'_>, options: &WriteOptions, problems: Vec<String>) -> Resu
 /// 422 for a patch whose outcome is no object of its kind.
 fn refuse(patched: &Value, why: &str) -> Status {
     let error = FieldError::invalid(&Path::new("patch"), patched.to_string(), why);
+    Status::invalid(&GroupKind::default(), "", &[error])
+}
+
+/// The same for a strategic patch, which is shown itself, as Go prints it.
+fn refuse_strategic(call: &Call<'_>, why: &str) -> Status {
+    let sent = reader::untyped(&call.request.body, Format::Json);
+    let shown = sent.map(|sent| go_value(&sent.value)).unwrap_or_default();
+    let error = FieldError::invalid(&Path::new("patch"), shown, why);
     Status::invalid(&GroupKind::default(), "", &[error])
 }

@@ -264,8 +264,11 @@ fn judge(
         return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
     }
     let tolerated = verdict.tolerated.iter().map(ToString::to_string);
-    let warnings = tolerated.chain(call.resource.warnings(new, Some(old)));
-    let warnings = warnings.collect();
+    let own = match strategy {
+        Strategy::Main => call.resource.warnings(new, Some(old)),
+        _ => Vec::new(),
+    };
+    let warnings = tolerated.chain(own).collect();
     (call.resource.rules.canonicalize)(new);
     Ok(warnings)
 }

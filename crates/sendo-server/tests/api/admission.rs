@@ -63,6 +63,15 @@ async fn where_accounts_are_made_a_pod_needs_one() {
                 .to_owned()
         )
     );
+    assert_eq!(
+        refusal(&f, PODS, pod("p", json!({"serviceAccountName": "a/b"}))).await,
+        (
+            403,
+            "pods \"p\" is forbidden: error looking up service account default/a/b: \
+             invalid resource name \"a/b\": [may not contain '/']"
+                .to_owned()
+        )
+    );
     // The default one may be on its way.
     let wish = format!("POST {PODS}");
     let asked = f.json(&wish, pod("p", json!({})));
@@ -134,6 +143,17 @@ async fn a_runtime_class_says_what_its_pods_need() {
             refusal(&f, PODS, pod("b", spec)).await,
             (403, format!("pods \"b\" is forbidden: {why}"))
         );
+    }
+    for (class, why) in [
+        ("", "resource name may not be empty"),
+        (
+            "a%b",
+            "invalid resource name \"a%b\": [may not contain '%']",
+        ),
+    ] {
+        let spec = json!({ "runtimeClassName": class });
+        let refused = refusal(&f, PODS, pod("b", spec)).await;
+        assert_eq!(refused, (500, why.to_owned()));
     }
 }
 

@@ -263,3 +263,19 @@ async fn a_new_pod_is_given_priority_account_and_tolerations() {
     );
     assert_eq!(pod.body["spec"]["tolerations"].as_array().unwrap().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_strategic_patch_of_a_wrong_type_is_shown_itself() {
+    let f = Fixture::start().await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "s"}});
+    f.json(&format!("POST {secrets}"), secret).await;
+    let patch = json!({"type": 5}).to_string();
+    let answer = f
+        .call(&format!("PATCH {secrets}/s"), &STRATEGIC, patch)
+        .await;
+    assert_eq!(answer.code, 422, "{}", answer.body);
+    let why = "patch: Invalid value: \"map[type:5]\": cannot convert int64 to v1.SecretType";
+    let said = answer.body["message"].as_str().unwrap_or_default();
+    assert!(said.ends_with(why), "{said}");
+}

@@ -99,12 +99,10 @@ fn resources(errors: &mut Errors, path: &Path, rule: &Value) {
 
 /// What a policy or its binding applies to.
 pub(super) fn match_resources(errors: &mut Errors, path: &Path, resources: &Value) {
-    check::required_one_of(
-        errors,
-        &path.child("matchPolicy"),
-        resources.text("matchPolicy"),
-        &MATCH_POLICIES,
-    );
+    match resources.at("matchPolicy").as_str() {
+        Some(policy) => check::one_of(errors, &path.child("matchPolicy"), policy, &MATCH_POLICIES),
+        None => errors.push(Error::required(&path.child("matchPolicy"), "")),
+    }
     for key in ["namespaceSelector", "objectSelector"] {
         match resources.at(key) {
             Value::Null => errors.push(Error::required(&path.child(key), "")),

@@ -113,7 +113,8 @@ fn validate(request: &Value, old: &Value) -> Errors {
         .is_none_or(|block| block.label != "CERTIFICATE REQUEST")
     {
         let fault = "PEM block type must be CERTIFICATE REQUEST";
-        errors.push(Error::invalid(&path.child("request"), encoded, fault));
+        let shown = spec.at("request").clone();
+        errors.push(Error::invalid(&path.child("request"), shown, fault));
     }
     usages(&mut errors, &path.child("usages"), spec, old.at("spec"));
     let (signer, signer_path) = (spec.text("signerName"), path.child("signerName"));

@@ -10,6 +10,7 @@ use sendo_apimachinery::names as forms;
 use serde_json::{Value, json};
 
 use super::check;
+use super::pod::sources;
 use super::value::{Read, Write};
 use super::{Rules, UnknownFields, writes};
 
@@ -59,16 +60,7 @@ pub(super) const CLAIM_TEMPLATE: Rules = Rules {
         let mut errors = check::new_metadata(template, Scope::Namespaced, forms::dns1123_subdomain);
         let (path, spec) = (Path::new("spec"), template.at("spec"));
         let metadata = path.child("metadata");
-        check::labels(
-            &mut errors,
-            &metadata.child("labels"),
-            spec.at("metadata").at("labels"),
-        );
-        check::annotations(
-            &mut errors,
-            &metadata.child("annotations"),
-            spec.at("metadata").at("annotations"),
-        );
+        sources::template_metadata(&mut errors, &metadata, spec.at("metadata"));
         claim::devices(&mut errors, &path.child("spec"), spec.at("spec"));
         errors
     },

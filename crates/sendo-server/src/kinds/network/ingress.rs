@@ -51,11 +51,12 @@ pub(super) const CLASS: Rules = Rules {
     validate: |_, class| validate_class(class),
     validate_update: |_, new, old| {
         let mut errors = check::changed_metadata(new, old);
+        let controller = |class: &Value| Value::from(class.at("spec").text("controller"));
         check::immutable(
             &mut errors,
             &Path::new("spec").child("controller"),
-            new.at("spec").at("controller"),
-            old.at("spec").at("controller"),
+            &controller(new),
+            &controller(old),
         );
         errors.extend(validate_class(new));
         errors

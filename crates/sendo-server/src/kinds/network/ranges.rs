@@ -30,18 +30,29 @@ pub(super) const IP_ADDRESS: Rules = Rules {
     validate_update: |_, new, old| {
         let mut errors = validate_address(new);
         errors.extend(check::changed_metadata(new, old));
-        check::immutable(
-            &mut errors,
-            &Path::new("spec").child("parentRef"),
-            new.at("spec").at("parentRef"),
-            old.at("spec").at("parentRef"),
-        );
+        let parent = new.at("spec").at("parentRef");
+        if parent != old.at("spec").at("parentRef") {
+            let mut shown = Ordered::new();
+            for (name, key) in PARENT {
+                shown = shown.text(name, parent.text(key));
+            }
+            let path = Path::new("spec").child("parentRef");
+            errors.push(Error::invalid(&path, shown.bad_value(), IMMUTABLE));
+        }
         errors
     },
     ..Rules::NEUTRAL
 };
 
 const IMMUTABLE: &str = "field is immutable";
+
+/// The members of a reference to a parent, as they are shown.
+const PARENT: [(&str, &str); 4] = [
+    ("Group", "group"),
+    ("Resource", "resource"),
+    ("Namespace", "namespace"),
+    ("Name", "name"),
+];
 
 fn cidrs(errors: &mut Errors, spec: &Value) {
     let path = Path::new("spec").child("cidrs");
@@ -125,6 +136,28 @@ fn validate_address(address: &Value) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_keeps_its_parent() {
+        let address = |name: &str| {
+            json!({"metadata": {"name": "192.0.2.1", "resourceVersion": "1"},
+                   "spec": {"parentRef": {"resource": "services", "name": name}}})
+        };
+        let random = sendo_world::Random::from_seed(1);
+        let cx = crate::kinds::Cx {
+            now: jiff::Timestamp::UNIX_EPOCH,
+            random: &random,
+            api_version: "networking.k8s.io/v1",
+        };
+        let errors = (IP_ADDRESS.validate_update)(&cx, &address("b"), &address("a"));
+        assert_eq!(
+            errors.last().map(ToString::to_string).as_deref(),
+            Some(concat!(
+                "spec.parentRef: Invalid value: ",
+                r#"{"Group":"","Resource":"services","Namespace":"","Name":"b"}: field is immutable"#
+            ))
+        );
+    }
 
     fn ranges(cidrs: Value) -> Value {
         json!({"metadata": {"name": "r", "resourceVersion": "1"}, "spec": {"cidrs": cidrs}})

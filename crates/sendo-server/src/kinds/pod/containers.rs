@@ -14,10 +14,11 @@ const NO_SIDECAR: &str = "may not be set for init containers without restartPoli
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
 /// Fields of a container that an ephemeral one may not have, in the order they are judged.
-const NOT_EPHEMERAL: [&str; 8] = [
+const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
     "resizePolicy",
+    "restartPolicy",
     "restartPolicyRules",
     "livenessProbe",
     "readinessProbe",
@@ -67,8 +68,16 @@ pub(super) fn init_containers(errors: &mut Errors, list: &Path, around: &Surroun
     for (i, container) in around.spec.items("initContainers").iter().enumerate() {
         let path = &list.index(i);
         container_of_any_kind(errors, path, container, around);
-        restart_policy(errors, path, container);
-        unique_name(errors, path, &mut names, container.text("name"));
+        if container.has("restartPolicy") {
+            restart_policy(errors, path, container);
+        } else if !container.items("restartPolicyRules").is_empty() {
+            errors.push(Error::required(&path.child("restartPolicy"), RULES_ALONE));
+        }
+        let name = container.text("name");
+        // A name that is missing is told, yet no second one is a duplicate.
+        if !name.is_empty() || names.contains(&name) {
+            unique_name(errors, path, &mut names, name);
+        }
         // As reported by Kubernetes, as if each were the first of the list.
         host_ports(errors, list, std::slice::from_ref(container));
         let is_sidecar = container.text("restartPolicy") == "Always";
@@ -114,8 +123,9 @@ pub(super) fn ephemeral_containers(errors: &mut Errors, path: &Path, around: &Su
             errors.push(Error::not_found(&path.child("targetContainerName"), target));
         }
         for key in NOT_EPHEMERAL {
-            // Hooks that are there and say nothing are there.
-            if !is_zero(container.at(key)) || (key == "lifecycle" && container.has(key)) {
+            // What is there and says nothing is there, if Go can tell.
+            let pointer = matches!(key, "lifecycle" | "restartPolicy") && container.has(key);
+            if pointer || !is_zero(container.at(key)) {
                 errors.push(Error::forbidden(&path.child(key), EPHEMERAL));
             }
         }
@@ -289,18 +299,15 @@ fn resize_policies(errors: &mut Errors, path: &Path, policies: &[Value], pod_pol
     }
 }
 
+const RULES_ALONE: &str = "must specify restartPolicy when restart rules are used";
+
 /// When a container is started again, and by which rules.
 fn restart_policy(errors: &mut Errors, path: &Path, container: &Value) {
     let rules = container.items("restartPolicyRules");
     let policy_path = path.child("restartPolicy");
     match container.at("restartPolicy").as_str() {
         None if rules.is_empty() => return,
-        None => {
-            errors.push(Error::required(
-                &policy_path,
-                "must specify restartPolicy when restart rules are used",
-            ));
-        }
+        None => errors.push(Error::required(&policy_path, RULES_ALONE)),
         Some(policy) => check::one_of(errors, &policy_path, policy, &POLICIES),
     }
     let rules_path = path.child("restartPolicyRules");
@@ -334,5 +341,72 @@ fn restart_policy(errors: &mut Errors, path: &Path, container: &Value) {
         if values > 255 {
             errors.push(Error::too_many(&path.child("values"), values, 255));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(
+        judge: fn(&mut Errors, &Path, &Surroundings<'_>),
+        key: &str,
+        spec: &Value,
+    ) -> Vec<String> {
+        let around = Surroundings {
+            spec,
+            volumes: &[],
+            claims: Vec::new(),
+        };
+        let mut errors = Errors::new();
+        judge(&mut errors, &Path::new(key), &around);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    fn container(with: Value) -> Value {
+        let mut container = json!({"name": "c", "image": "i", "imagePullPolicy": "Always",
+            "terminationMessagePolicy": "File"});
+        for (key, value) in with.as_object().into_iter().flatten() {
+            container[key] = value.clone();
+        }
+        container
+    }
+
+    #[test]
+    fn a_missing_name_of_an_init_container_is_told_but_no_duplicate() {
+        let nameless = container(json!({"name": ""}));
+        let spec = json!({"initContainers": [nameless, nameless]});
+        assert_eq!(
+            told(init_containers, "c", &spec),
+            ["c[0].name: Required value", "c[1].name: Required value"]
+        );
+        let named = container(json!({}));
+        let spec = json!({"containers": [named], "initContainers": [named]});
+        assert_eq!(
+            told(init_containers, "c", &spec),
+            ["c[0].name: Duplicate value: \"c\""]
+        );
+    }
+
+    #[test]
+    fn rules_of_an_init_container_need_a_policy_before_they_are_read() {
+        let spec = json!({"initContainers": [container(json!({"restartPolicyRules": [{}]}))]});
+        assert_eq!(
+            told(init_containers, "c", &spec),
+            [
+                "c[0].restartPolicy: Required value: must specify restartPolicy when restart rules are used"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_ephemeral_container_is_never_started_again() {
+        let spec = json!({"ephemeralContainers": [container(json!({"restartPolicy": ""}))]});
+        assert_eq!(
+            told(ephemeral_containers, "c", &spec),
+            ["c[0].restartPolicy: Forbidden: cannot be set for an Ephemeral Container"]
+        );
     }
 }

@@ -1,5 +1,10 @@
 //! Image references, as far as defaults need them.
 
+/// How long a repository's name may be, without its registry.
+const MAX_PATH: usize = 255;
+/// What a name of one part stands in.
+const OFFICIAL: &str = "library/";
+
 /// When to pull an image that says nothing of it: always for a tag that moves, else once.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     if tag(image) == Some("latest") {
@@ -39,7 +44,11 @@ fn is_repository(name: &str) -> bool {
         Some((domain, path)) if is_domain(domain) => path,
         _ => name,
     };
-    !path.is_empty() && path.split('/').all(is_path_component)
+    let official = match path.contains('/') || path.len() < name.len() {
+        true => 0,
+        false => OFFICIAL.len(),
+    };
+    path.len() + official <= MAX_PATH && !path.is_empty() && path.split('/').all(is_path_component)
 }
 
 /// The first part of a name is a registry if it could not be a part of a path.
@@ -104,6 +113,9 @@ mod tests {
             ("Upper/Case".to_owned(), "IfNotPresent"),
             ("nginx:".to_owned(), "IfNotPresent"),
             (String::new(), "IfNotPresent"),
+            ("a".repeat(247), "Always"),
+            ("a".repeat(248), "IfNotPresent"),
+            (format!("registry.example/{}", "a".repeat(255)), "Always"),
         ];
         for (image, policy) in cases {
             assert_eq!(pull_policy(&image), policy, "{image}");

@@ -11,7 +11,11 @@ pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
     let spec = pod.object("spec");
     drop_unserved(spec);
     defaults::one_spelling_of_service_account(spec);
-    let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod.at("spec"))});
+    let quality = match pod.at("status").text("qosClass") {
+        "" => quality::class(pod.at("spec")),
+        told => told,
+    };
+    let mut status = json!({"phase": "Pending", "qosClass": quality});
     if !pod.at("spec").items("schedulingGates").is_empty() {
         let condition = json!({
             "type": "PodScheduled",
@@ -210,6 +214,9 @@ mod tests {
             pod["status"],
             json!({"phase": "Pending", "qosClass": "BestEffort"})
         );
+        let mut told = json!({"spec": {}, "status": {"qosClass": "Guaranteed"}});
+        cx(|cx| create(cx, &mut told));
+        assert_eq!(told["status"]["qosClass"], "Guaranteed");
         assert_eq!(pod["metadata"]["generation"], 1);
     }
 

@@ -374,7 +374,7 @@ fn ephemeral(errors: &mut Errors, path: &Path, volume: &Value, place: &Place<'_>
 }
 
 /// Metadata of a template of another object: labels and annotations alone.
-fn template_metadata(errors: &mut Errors, path: &Path, metadata: &Value) {
+pub(in crate::kinds) fn template_metadata(errors: &mut Errors, path: &Path, metadata: &Value) {
     check::annotations(
         errors,
         &path.child("annotations"),
@@ -385,7 +385,9 @@ fn template_metadata(errors: &mut Errors, path: &Path, metadata: &Value) {
     for (key, value) in members.filter(|(key, _)| !matches!(key.as_str(), "annotations" | "labels"))
     {
         if !crate::kinds::value::is_zero(value) {
-            errors.push(Error::forbidden(&path.child(key), "cannot be set"));
+            // Shown by the name in Go, of which only the first letter is made small.
+            let shown = if key == "uid" { "uID" } else { key };
+            errors.push(Error::forbidden(&path.child(shown), "cannot be set"));
         }
     }
 }

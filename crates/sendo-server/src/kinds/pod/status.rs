@@ -54,6 +54,7 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Errors {
             list,
         );
     }
+    claims(&mut errors, &path.child("resourceClaimStatuses"), new);
     addresses(
         &mut errors,
         &path.child("podIPs"),
@@ -63,6 +64,33 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Errors {
     );
     host_addresses(&mut errors, &path.child("hostIPs"), status, old_status);
     errors
+}
+
+/// Which claims were made for those that the pod names.
+fn claims(errors: &mut Errors, path: &Path, pod: &Value) {
+    let mut seen: Vec<&str> = Vec::new();
+    for (i, status) in pod
+        .at("status")
+        .items("resourceClaimStatuses")
+        .iter()
+        .enumerate()
+    {
+        let path = path.index(i);
+        let name = status.text("name");
+        let mut known = pod.at("spec").items("resourceClaims").iter();
+        if !known.any(|claim| claim.text("name") == name) {
+            let fault = "must match the name of an entry in `spec.resourceClaims`";
+            errors.push(Error::invalid(&path.child("name"), name, fault));
+        }
+        if seen.contains(&name) {
+            errors.push(Error::duplicate(&path.child("name"), name));
+        }
+        seen.push(name);
+        if let Some(made) = status.at("resourceClaimName").as_str() {
+            let faults = names::dns1123_subdomain(made);
+            check::faults(errors, &path.child("resourceClaimName"), made, faults);
+        }
+    }
 }
 
 fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
@@ -216,6 +244,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn claims_are_told_by_the_names_the_pod_gives_them() {
+        let pod = json!({
+            "spec": {"resourceClaims": [{"name": "a"}]},
+            "status": {"resourceClaimStatuses": [
+                {"name": "a", "resourceClaimName": "p-a-1"},
+                {"name": "a"},
+                {"name": "b", "resourceClaimName": "B"},
+            ]},
+        });
+        let mut errors = Errors::new();
+        claims(&mut errors, &Path::new("claims"), &pod);
+        let fields: Vec<String> = errors.iter().map(|error| error.field.to_string()).collect();
+        assert_eq!(
+            fields,
+            [
+                "claims[1].name",
+                "claims[2].name",
+                "claims[2].resourceClaimName"
+            ]
+        );
+    }
 
     #[test]
     fn a_container_that_ended_for_good_stays_so() {
