@@ -48,7 +48,7 @@ impl Reconcile<Namespace> for Publisher {
             None => cx.client().create(&self.config_map(namespace.name())).await,
         };
         match written {
-            Err(error) if !error.is_already_exists() && !error.is_namespace_terminating() => {
+            Err(error) if !error.is_already_exists() && !error.is_namespace_gone() => {
                 Err(error.into())
             }
             _ => Ok(Action::done()),

@@ -40,9 +40,7 @@ async fn sync(namespace: Arc<Namespace>, cx: Context) -> Result<Action> {
         ..ServiceAccount::default()
     };
     match cx.client().create(&account).await {
-        Err(error) if !error.is_already_exists() && !error.is_namespace_terminating() => {
-            Err(error.into())
-        }
+        Err(error) if !error.is_already_exists() && !error.is_namespace_gone() => Err(error.into()),
         _ => Ok(Action::done()),
     }
 }

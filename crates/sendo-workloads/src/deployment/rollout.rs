@@ -169,7 +169,7 @@ impl<'a> Rollout<'a> {
         let created = match self.cx.client().create(&set).await {
             Ok(created) => created,
             Err(error) if error.is_already_exists() => return self.take_existing(set.key()).await,
-            Err(error) if error.is_namespace_terminating() => return Ok(()),
+            Err(error) if error.is_namespace_gone() => return Ok(()),
             Err(error) => return Err(self.report_not_created(&set, error)),
         };
         if replicas > 0 {

@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
+use sendo::discovery::ServedKind;
 use sendo::handler::map;
 use sendo::source::{AnyMeta, every_kind};
-use sendo::{Action, Context, Controller, Event, Kind, ObjectExt, ObjectKey, Result, Selection};
+use sendo::{
+    Action, Context, Controller, Event, Kind, ObjectExt, ObjectKey, Result, Selection, client,
+};
 
 /// What a pass found still there.
 #[derive(Debug, Default)]
@@ -84,32 +87,47 @@ async fn empty(namespace: &str, cx: &Context) -> Result<Remains> {
         .into_iter()
         .filter(|served| served.namespaced && served.can("list") && served.can("delete"));
     for served in deletable {
-        let client = cx.client().of_kind::<AnyMeta>(served.kind.clone());
-        let content = Selection::in_namespace(namespace);
-        let left = client.live_list(&content).await?;
-        if left.is_empty() {
-            continue;
-        }
-        if served.can("deletecollection") {
-            client.delete_all(&content).await?;
-        } else {
-            for object in &left {
-                client.delete(object).await?;
-            }
-        }
-        let left = client.live_list(&content).await?;
-        for object in &left {
-            for finalizer in object.metadata.finalizers.iter().flatten() {
-                *remains.finalizers.entry(finalizer.clone()).or_default() += 1;
-            }
-        }
-        if !left.is_empty() {
-            let name = match served.kind.group.as_str() {
-                "" => format!("{}.", served.kind.plural),
-                group => format!("{}.{group}", served.kind.plural),
-            };
-            remains.objects.insert(name, left.len());
+        match empty_of(&served, namespace, &mut remains, cx).await {
+            // A kind whose definition went meanwhile took its objects along.
+            Err(error) if error.is_not_served() => {}
+            emptied => emptied?,
         }
     }
     Ok(remains)
+}
+
+/// Deletes the objects of a kind.
+async fn empty_of(
+    served: &ServedKind,
+    namespace: &str,
+    remains: &mut Remains,
+    cx: &Context,
+) -> Result<(), client::Error> {
+    let client = cx.client().of_kind::<AnyMeta>(served.kind.clone());
+    let content = Selection::in_namespace(namespace);
+    let left = client.live_list(&content).await?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    if served.can("deletecollection") {
+        client.delete_all(&content).await?;
+    } else {
+        for object in &left {
+            client.delete(object).await?;
+        }
+    }
+    let left = client.live_list(&content).await?;
+    for object in &left {
+        for finalizer in object.metadata.finalizers.iter().flatten() {
+            *remains.finalizers.entry(finalizer.clone()).or_default() += 1;
+        }
+    }
+    if !left.is_empty() {
+        let name = match served.kind.group.as_str() {
+            "" => format!("{}.", served.kind.plural),
+            group => format!("{}.{group}", served.kind.plural),
+        };
+        remains.objects.insert(name, left.len());
+    }
+    Ok(())
 }

@@ -96,7 +96,7 @@ async fn create(set: &ReplicaSet, cx: &Context) -> Result<(), Failure> {
             Ok(())
         }
         // Nothing is to be created in a namespace that goes away, and nobody wants to hear of it.
-        Err(error) if error.is_namespace_terminating() => Ok(()),
+        Err(error) if error.is_namespace_gone() => Ok(()),
         Err(error) => {
             cx.event(Warning, "FailedCreate", format!("Error creating: {error}"));
             Err(Failure::Create(error))

@@ -48,8 +48,9 @@ impl<K: Object> Informer<K> {
         &self.shared.kind
     }
 
-    /// Notes that the API server itself has told of this kind: if it is no longer
-    /// served one day, then it has gone away, and nothing is wrong.
+    /// Notes that the API server itself has told of this kind: if it cannot be
+    /// watched one day it may have gone away, and nothing is wrong until it
+    /// fails again.
     pub(crate) fn was_discovered(&self) {
         self.shared.lock().discovered = true;
     }
@@ -286,20 +287,24 @@ impl Shared {
     fn failed(&self, scope: &Scope, verb: Verb, cause: WatchError, now: Timestamp) {
         let mut inner = self.lock();
         let before = inner.failures.get(scope);
-        let news = before.is_none_or(|before| before.cause != cause);
+        let attempts = before.map_or(1, |before| before.attempts.saturating_add(1));
+        let news = match inner.discovered {
+            // A kind that is gone is let go of before it is tried again.
+            true => attempts == 2,
+            false => before.is_none_or(|before| before.cause != cause),
+        };
         let failure = WatchFailure {
             kind: (*self.kind).clone(),
             namespace: scope.clone(),
             verb,
             cause,
             since: before.map_or(now, |before| before.since),
-            attempts: before.map_or(1, |before| before.attempts.saturating_add(1)),
+            attempts,
         };
         match (&failure.cause, news) {
+            (WatchError::NotServed, _) if inner.discovered => tracing::debug!("{failure}"),
             // Comes with compaction and with long silence: nothing is wrong.
             (WatchError::Expired(_), _) => tracing::debug!("{failure}"),
-            // The kind has gone away, and whoever discovered it will let go of it.
-            (WatchError::NotServed, _) if inner.discovered => tracing::debug!("{failure}"),
             (_, true) => tracing::warn!("{failure}"),
             (_, false) => tracing::debug!("{failure}"),
         }

@@ -62,7 +62,11 @@ struct CacheShared {
     world: World,
     options: CacheOptions,
     informers: Mutex<BTreeMap<InformerId, Running>>,
+    /// What is done to every informer of a type; locked while `informers` is.
+    prepare: Mutex<Vec<(TypeId, Prepare)>>,
 }
+
+type Prepare = Box<dyn Fn(&Arc<Shared>) + Send>;
 
 /// An informer and the owner of its tasks.
 struct Running {
@@ -124,6 +128,7 @@ impl Cache {
                 world,
                 options,
                 informers: Mutex::default(),
+                prepare: Mutex::default(),
             }),
         }
     }
@@ -158,6 +163,24 @@ impl Cache {
         }
     }
 
+    /// Keeps an index over every kind that is read as a `K`, those to come
+    /// included, whoever asks for them.
+    pub(crate) fn index_every<K: Object, V: IndexValue>(&self, index: &'static Index<K, V>) {
+        let add = |informer: &Arc<Shared>| Informer::<K>::new(informer.clone()).add_index(index);
+        let informers = self.lock();
+        for (id, running) in informers.iter() {
+            if id.type_id == TypeId::of::<K>() {
+                add(&running.informer);
+            }
+        }
+        self.prepare().push((TypeId::of::<K>(), Box::new(add)));
+    }
+
+    fn prepare(&self) -> MutexGuard<'_, Vec<(TypeId, Prepare)>> {
+        let prepare = self.shared.prepare.lock();
+        prepare.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The running informer; one that nobody holds, if there was none.
     fn running<'a, K: Object>(
         &self,
@@ -184,6 +207,11 @@ impl Cache {
         let clock = self.shared.world.clock().clone();
         let shared = Shared::new(id.kind.clone(), id.selection.clone(), reader, clock);
         let shared = Arc::new(shared);
+        for (type_id, prepare) in self.prepare().iter() {
+            if *type_id == id.type_id {
+                prepare(&shared);
+            }
+        }
         let tasks = self.shared.world.tasks().child(&id.kind.to_string());
         for scope in id.selection.scopes() {
             self.start(&tasks, &shared, scope);

@@ -128,6 +128,17 @@ impl Error {
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
         causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
+
+    /// The namespace is going away, or is not there any more: what was to be
+    /// created in it is not wanted.
+    pub fn is_namespace_gone(&self) -> bool {
+        let Error::Api(status) = self else {
+            return false;
+        };
+        let mut about = status.details.iter();
+        let is_absent = self.is_not_found() && about.any(|about| about.kind == "namespaces");
+        is_absent || self.is_namespace_terminating()
+    }
 }
 
 /// What is wrong with some JSON, without quoting it: it may be a Secret.

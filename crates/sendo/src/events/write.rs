@@ -113,7 +113,7 @@ impl Writer {
             if hopeless || attempt == ATTEMPTS || stopping.is_cancelled() {
                 self.lost.fetch_add(1, Ordering::Relaxed);
                 // In a namespace that goes away nobody expects to read it.
-                if !error.is_namespace_terminating() {
+                if !error.is_namespace_gone() {
                     let reason = &occurrence.reason;
                     tracing::warn!(%error, reason, "an event could not be written");
                 }

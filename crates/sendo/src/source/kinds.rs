@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{Item, Opening, Source, deliveries};
 use crate::Event;
-use crate::cache::{Index, IndexValue, Informer, Lease, Selection};
+use crate::cache::{Cache, Index, IndexValue, Lease, Selection};
 use crate::discovery::served_kinds;
 use crate::object::Kind;
 
@@ -37,7 +37,7 @@ pub fn every_kind() -> EveryKind {
     }
 }
 
-type Prepare = Box<dyn Fn(&Informer<AnyMeta>) + Send>;
+type Prepare = Box<dyn Fn(&Cache) + Send>;
 
 /// See [`every_kind`].
 pub struct EveryKind {
@@ -59,10 +59,10 @@ impl EveryKind {
         self
     }
 
-    /// Keeps an index over the objects of each kind.
+    /// Keeps an index over the objects of each kind, whoever else watches it.
     pub fn index<V: IndexValue>(mut self, index: &'static Index<AnyMeta, V>) -> Self {
         self.prepare
-            .push(Box::new(move |informer| informer.add_index(index)));
+            .push(Box::new(move |cache| cache.index_every(index)));
         self
     }
 }
@@ -70,6 +70,10 @@ impl EveryKind {
 impl From<EveryKind> for Source<(Kind, Event<AnyMeta>)> {
     fn from(declared: EveryKind) -> Self {
         Source::new("every kind", move |opening: Opening| {
+            // Before the first event: a handler may look at any kind.
+            for prepare in &declared.prepare {
+                prepare(&opening.cache);
+            }
             let (sender, mut receiver) = mpsc::channel(64);
             let tasks = opening.world.tasks().clone();
             let stopping = tasks.stopping().clone();
@@ -85,6 +89,11 @@ impl From<EveryKind> for Source<(Kind, Event<AnyMeta>)> {
             futures::stream::poll_fn(move |cx| receiver.poll_recv(cx)).boxed()
         })
     }
+}
+
+/// Whether a change of an object of this kind may change which kinds there are.
+fn defines_kinds(kind: &Kind) -> bool {
+    matches!(&*kind.kind, "CustomResourceDefinition" | "APIService")
 }
 
 type Tagged = (Kind, Item<Event<AnyMeta>>);
@@ -117,12 +126,13 @@ impl Scan {
         let mut rescan = Duration::ZERO;
         loop {
             let mut due = pin!(clock.sleep(rescan));
+            let mut soon = false;
             // Between two scans, pass on what the kinds now known deliver.
             loop {
                 let tagged = tokio::select! {
                     biased;
-                    Some(tagged) = self.streams.next() => tagged,
                     () = &mut due => break,
+                    Some(tagged) = self.streams.next() => tagged,
                 };
                 let (kind, item) = tagged;
                 match item {
@@ -132,11 +142,10 @@ impl Scan {
                         }
                     }
                     Item::Event(event) => {
-                        if matches!(
-                            kind.kind.as_str(),
-                            "CustomResourceDefinition" | "APIService"
-                        ) {
+                        // Not put off again by those that follow.
+                        if !soon && defines_kinds(&kind) {
                             due.set(clock.sleep(RESCAN_SOON));
+                            soon = true;
                         }
                         if sender.send(Item::Event((kind, event))).await.is_err() {
                             return;
@@ -177,9 +186,6 @@ impl Scan {
             let lease = cache.lease::<AnyMeta>(kind.clone(), Selection::default());
             let informer = lease.informer();
             informer.was_discovered();
-            for prepare in &self.declared.prepare {
-                prepare(informer);
-            }
             let latency = self.opening.metrics.event_latency(&kind);
             let items = deliveries(informer.subscribe(), latency);
             let named = kind.clone();

@@ -7,7 +7,7 @@ use sendo::controller::Watches;
 use sendo::metrics::Format;
 use sendo::source::{self, AnyMeta, Item, Tick};
 use sendo::{
-    Action, Context, Controller, Event, Kind, Manager, ObjectExt, ObjectKey, Reader, handler,
+    Action, Context, Controller, Event, Index, Kind, Manager, ObjectExt, ObjectKey, Reader, handler,
 };
 
 use crate::{Bar, BarSpec, HOUR, Log, Place, SECOND, Tracing, metric};
@@ -316,4 +316,40 @@ async fn a_kind_that_goes_away_is_watched_no_more_and_nothing_is_wrong() {
         .iter()
         .find(|line| line.contains("WARN") || line.contains("ERROR"));
     assert_eq!(wrong, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_over_every_kind_is_there_whoever_has_begun_to_watch_one() {
+    static BY_NAME: Index<AnyMeta, String> =
+        Index::new("by-name", |object| Some(object.name().to_owned()));
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let plain = Controller::keyed::<String>("plain")
+        .watches(
+            source::every_kind(),
+            handler::map(|_: (Kind, Event<AnyMeta>), _: &Reader| None),
+        )
+        .reconcile(writing_down(&log));
+    let look = handler::map(|_: (Kind, Event<AnyMeta>), cx: &Reader| {
+        for kind in cx.watched_kinds::<AnyMeta>() {
+            let objects = cx.list_of::<AnyMeta>(&kind);
+            objects.map(|objects| objects.by(&BY_NAME, "a").count());
+        }
+        None
+    });
+    let indexed = Controller::keyed::<String>("indexed")
+        .watches(source::every_kind().index(&BY_NAME), look)
+        .reconcile(writing_down(&log));
+    let manager = Manager::new("program").controller(plain);
+    let running = place.run(manager.controller(indexed)).await;
+    place.client.create(&Bar::crd()).await.unwrap();
+    // There are events all the time while the new kind is found.
+    for number in 0..400 {
+        place.create(&format!("m{number}")).await;
+        place.pass(SECOND / 1000).await;
+    }
+    place.end([running]).await;
+    let lines = tracing.lines();
+    assert_eq!(lines.iter().find(|line| line.contains("ERROR")), None);
 }
