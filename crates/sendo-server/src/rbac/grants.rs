@@ -54,6 +54,10 @@ async fn confirm(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result
             if may(call, "bind", plural, &role.name).await? {
                 return Ok(());
             }
+            if plural == "roles" && call.namespace().is_none() {
+                // A role is looked for in the binding's namespace.
+                return Err(Status::bad_request("Namespace parameter required."));
+            }
             let namespace = call.namespace().unwrap_or_default();
             let rules = call.server.policy.look(|policy| {
                 let rules = policy.rules(&role, namespace)?;

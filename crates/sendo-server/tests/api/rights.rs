@@ -155,6 +155,21 @@ async fn nobody_hands_out_more_than_they_hold() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_binding_of_the_cluster_finds_no_role_of_a_namespace() {
+    let f = Fixture::start().await;
+    let bindings = rule(
+        &["create"],
+        "rbac.authorization.k8s.io",
+        "clusterrolebindings",
+    );
+    f.let_everywhere("ann", json!([bindings])).await;
+    let line = format!("POST {RBAC}/clusterrolebindings");
+    let refused = f.as_("ann", &line, binding("b", "Role", "r", "ann")).await;
+    assert_eq!(refused.code, 400);
+    assert_eq!(refused.body["message"], "Namespace parameter required.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_role_that_gathers_others_takes_an_administrator() {
     let f = Fixture::start().await;
     f.let_everywhere("ann", json!([rule(&["*"], "*", "*")]))
