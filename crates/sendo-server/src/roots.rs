@@ -157,7 +157,8 @@ fn version() -> Value {
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
-        "compiler": "rustc",
+        // What every Kubernetes says.
+        "compiler": "gc",
         "platform": platform(),
     })
 }

@@ -114,7 +114,7 @@ impl Parameter {
             [options, "DeleteOptions"]
                 .iter()
                 .find_map(|own| describe(&format!("{META}.{own}"), Some(&self.name)))
-                .or_else(|| sentences::parameter(&self.name, options))
+                .or_else(|| sentences::parameter(&self.name, options).map(str::to_owned))
         });
         if let Some(text) = described.as_ref().or(self.said.as_ref()) {
             parameter.insert("description".to_owned(), json!(text));

@@ -42,47 +42,27 @@ fn with_article(noun: &str) -> String {
     format!("{} {noun}", if is_vowel { "an" } else { "a" })
 }
 
-const MANAGER: &str = "fieldManager is a name associated with the actor or entity that is making \
-     these changes. The value must be less than or 128 characters long, and only contain printable \
-     characters, as defined by https://golang.org/pkg/unicode/#IsPrint.";
-
 /// What a query parameter means, as a field of these options.
-pub(super) fn parameter(name: &str, options: &str) -> Option<String> {
-    let text = match name {
+pub(super) fn parameter(name: &str, options: &str) -> Option<&'static str> {
+    Some(match name {
         "fieldManager" if options == "PatchOptions" => {
-            return Some(format!(
-                "{MANAGER} This field is required for apply requests (application/apply-patch) \
-                 but optional for non-apply patch types (JsonPatch, MergePatch, \
-                 StrategicMergePatch)."
-            ));
+            "Who owns the fields that change: up to 128 printable characters. An apply must say it."
         }
-        "fieldManager" => MANAGER,
+        "fieldManager" => {
+            "Who owns the fields that change: up to 128 printable characters; by default the \
+             first word of the user agent."
+        }
         "fieldValidation" => {
-            "fieldValidation instructs the server on how to handle objects in the request \
-             (POST/PUT/PATCH) containing unknown or duplicate fields. Valid values are: - Ignore: \
-             This will ignore any unknown fields that are silently dropped from the object, and \
-             will ignore all but the last duplicate field that the decoder encounters. This is \
-             the default behavior prior to v1.23. - Warn: This will send a warning via the \
-             standard warning response header for each unknown field that is dropped from the \
-             object, and for each duplicate field that is encountered. The request will still \
-             succeed if there are no other errors, and will only persist the last of any \
-             duplicate fields. This is the default in v1.23+ - Strict: This will fail the request \
-             with a BadRequest error if any unknown fields would be dropped from the object, or \
-             if any duplicate fields are present. The error returned from the server will contain \
-             all unknown and duplicate fields encountered."
+            "What becomes of fields that are unknown or there twice. Ignore: they are dropped, the \
+             last of several counts. Warn, the default: the same, with a warning for each. \
+             Strict: the request is refused."
         }
-        "force" => {
-            "Force is going to \"force\" Apply requests. It means user will re-acquire \
-             conflicting fields owned by other people. Force flag must be unset for non-apply \
-             patch requests."
-        }
+        "force" => "Whether an apply takes over fields that others own and that it changes.",
         "pretty" => {
-            "If 'true', then the output is pretty printed. Defaults to 'false' unless the \
-             user-agent indicates a browser or command-line HTTP tool (curl and wget)."
+            "Whether JSON comes in lines; by default it does for the tools people type at a prompt."
         }
         _ => return None,
-    };
-    Some(text.to_owned())
+    })
 }
 
 /// What a list of a kind is, or what one of its fields holds.
