@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use futures::task::AtomicWaker;
 use sendo_world::Tasks;
 
-/// How often the connection and its streams are looked at in turn before other
+/// How often the connection and a stream are looked at in turn before other
 /// tasks have their turn.
 const ROUNDS: usize = 16;
 
@@ -17,12 +16,12 @@ type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The streams that an HTTP/2 connection carries.
 ///
-/// One that comes alone is worked on by the task of its connection: for most
-/// requests it would cost more to wake another thread than to answer. Of several
-/// that come together, all but one become tasks of their own.
+/// One that comes alone, and can be answered at once, is worked on by the task
+/// of its connection: for most requests it would cost more to wake another thread
+/// than to answer. The others become tasks of their own: all but one of those
+/// that come together, and what has to wait, such as a watch.
 pub(crate) struct Streams {
     begun: Begun,
-    here: FuturesUnordered<Stream>,
     tasks: Tasks,
     alarm: Arc<Alarm>,
 }
@@ -51,7 +50,6 @@ impl Streams {
     pub(crate) fn new(tasks: Tasks) -> Self {
         Streams {
             begun: Begun::default(),
-            here: FuturesUnordered::new(),
             tasks,
             alarm: Arc::default(),
         }
@@ -72,22 +70,35 @@ impl Streams {
         let waker = Waker::from(Arc::clone(&alarm));
         let mut inner = Context::from_waker(&waker);
         alarm.begin(context.waker());
+        let mut here: Option<Stream> = None;
+        let mut outcome = Poll::Pending;
+        let mut is_over = false;
         for _ in 0..ROUNDS {
-            if let Poll::Ready(ended) = connection.as_mut().poll(&mut inner) {
-                return Poll::Ready(ended);
-            }
+            outcome = connection.as_mut().poll(&mut inner);
             let mut begun = std::mem::take(&mut *self.begun.lock());
-            self.here.extend(begun.pop());
+            if here.is_none() {
+                here = begun.pop();
+            }
             for stream in begun {
                 self.tasks.spawn("stream", stream);
             }
-            while let Poll::Ready(Some(())) = self.here.poll_next_unpin(&mut inner) {}
-            if !alarm.rang() {
-                return Poll::Pending;
+            if let Some(stream) = &mut here
+                && stream.as_mut().poll(&mut inner).is_ready()
+            {
+                here = None;
+            }
+            is_over = outcome.is_ready() || !alarm.rang();
+            if is_over {
+                break;
             }
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
+        if let Some(stream) = here {
+            self.tasks.spawn("stream", stream);
+        }
+        if !is_over {
+            context.waker().wake_by_ref();
+        }
+        outcome
     }
 }
 
@@ -184,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_stream_waits_for_wakes_the_connection() {
+    async fn a_stream_that_has_to_wait_becomes_a_task_and_is_not_forgotten() {
         let tasks = Tasks::new("server");
         for _ in 0..100 {
             let (send, receive) = oneshot::channel();
@@ -195,6 +206,22 @@ mod tests {
             });
             carry(&mut Streams::new(tasks.clone()), vec![Box::pin(stream)]).await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_stream_goes_on_when_its_connection_has_ended() {
+        let tasks = Tasks::new("server");
+        let mut streams = Streams::new(tasks.clone());
+        let begun = streams.executor();
+        let (send, receive) = oneshot::channel();
+        let mut connection = std::pin::pin!(async {
+            begun.execute(async move {
+                tokio::task::yield_now().await;
+                send.send(7).unwrap();
+            });
+        });
+        poll_fn(|context| streams.poll(connection.as_mut(), context)).await;
+        assert_eq!(receive.await, Ok(7));
     }
 
     #[tokio::test]
