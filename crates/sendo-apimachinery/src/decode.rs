@@ -91,6 +91,11 @@ impl Decoded {
 
 /// Reads a body as it is, without a type.
 pub fn untyped(body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
+    if format == Format::Yaml
+        && let Some(decoded) = body::json_in_yaml(body)
+    {
+        return Ok(decoded);
+    }
     let parsed = body::Parsed::of(body, format).map_err(DecodeError)?;
     parsed.untyped().map_err(DecodeError)
 }

@@ -167,6 +167,30 @@ pub(super) struct Parsed<'a> {
     repeated_keys: Vec<String>,
 }
 
+/// Reads YAML that is JSON, as most programs write it; `None` if YAML could
+/// read it in any other way.
+pub(super) fn json_in_yaml(body: &[u8]) -> Option<Decoded> {
+    /// The longest name that YAML takes without being told that it is one.
+    const LONGEST_NAME: usize = 1000;
+    fn is_plain(value: &Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) | Value::String(_) => true,
+            Value::Number(number) => number.is_i64(),
+            Value::Array(items) => items.iter().all(is_plain),
+            Value::Object(members) => members.iter().all(|(name, member)| {
+                name.len() < LONGEST_NAME && name != "<<" && is_plain(member)
+            }),
+        }
+    }
+    let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n');
+    let has_code = || body.windows(2).any(|pair| pair == b"\\u");
+    if !body.starts_with(b"{") || !body.iter().all(is_text) || has_code() {
+        return None;
+    }
+    let decoded = Parsed::of(body, Format::Json).ok()?.untyped().ok()?;
+    (decoded.problems.is_empty() && is_plain(&decoded.value)).then_some(decoded)
+}
+
 impl<'a> Parsed<'a> {
     pub(super) fn of(bytes: &'a [u8], format: Format) -> Result<Self, String> {
         match format {

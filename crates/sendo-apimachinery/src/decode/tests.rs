@@ -374,7 +374,64 @@ fn a_value_changed_in_the_server_is_typed_again() {
     );
 }
 
+/// What may stand between two braces: much of it JSON, much of it only nearly.
+fn nearly_json() -> impl proptest::strategy::Strategy<Value = String> {
+    use proptest::prelude::*;
+    let text = prop_oneof![
+        "[ -~]{0,8}".prop_map(|text| json!(text).to_string()),
+        Just(r#""\u00e9\/""#.to_owned()),
+        Just(r#""<<""#.to_owned()),
+        Just(r#""a""#.to_owned()),
+    ];
+    let scalar = prop_oneof![
+        text.clone(),
+        any::<i64>().prop_map(|number| number.to_string()),
+        prop::sample::select(vec![
+            "1.0", "-0", "1e3", "0x10", "01", "null", "~", "true", "yes", "a"
+        ])
+        .prop_map(str::to_owned),
+    ];
+    let value = scalar.prop_recursive(3, 16, 3, move |inner| {
+        let member = (
+            text.clone(),
+            prop_oneof![Just(":"), Just(": "), Just(" :\n ")],
+            inner.clone(),
+        );
+        let member = member.prop_map(|(name, colon, value)| format!("{name}{colon}{value}"));
+        prop_oneof![
+            prop::collection::vec(inner, 0..3).prop_map(|items| format!("[{}]", items.join(","))),
+            prop::collection::vec(member, 0..3)
+                .prop_map(|members| format!("{{{}}}", members.join(", "))),
+        ]
+    });
+    value.prop_map(|value| format!("{{\"v\": {value}}}"))
+}
+
+#[test]
+fn json_is_told_from_other_yaml() {
+    assert!(body::json_in_yaml(br#"{"a": [1, "x", null, true], "b": {}}"#).is_some());
+    for other in [
+        r#"{"a": 1.5}"#,
+        r#"{"a": 1, "a": 2}"#,
+        r#"{"<<": {"a": 1}}"#,
+        "{\"a\":\t1}",
+        "{a: 1}",
+        "a: 1",
+        r#"{"a": "\u0041"}"#,
+    ] {
+        assert!(body::json_in_yaml(other.as_bytes()).is_none(), "{other}");
+    }
+}
+
 proptest::proptest! {
+    #[test]
+    fn json_in_yaml_is_what_yaml_reads(text in nearly_json()) {
+        if let Some(soon) = body::json_in_yaml(text.as_bytes()) {
+            let parsed = body::Parsed::of(text.as_bytes(), Format::Yaml);
+            proptest::prop_assert_eq!(parsed.and_then(body::Parsed::untyped), Ok(soon));
+        }
+    }
+
     #[test]
     fn any_bytes_are_read_or_refused(body: Vec<u8>, yaml: bool) {
         let format = if yaml { Format::Yaml } else { Format::Json };
