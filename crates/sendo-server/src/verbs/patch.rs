@@ -1,5 +1,7 @@
 //! Changing an object by a patch.
 
+use std::collections::BTreeSet;
+
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use sendo_apimachinery::decode::{self as reader, FieldValidation, Format};
@@ -8,7 +10,7 @@ use sendo_apimachinery::managed_fields::without_managers;
 use sendo_apimachinery::patch::{JsonPatch, merge_patch, strategic_merge_patch};
 use sendo_apimachinery::schema::SchemaRef;
 use sendo_apimachinery::{GroupKind, Status, go_value};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::answer::Answer;
 use crate::call::Call;
@@ -95,32 +97,49 @@ pub(crate) fn patched(
     current: &Value,
     schema: SchemaRef<'_>,
 ) -> Result<Value, Status> {
-    let (patched, mut problems) = outcome(call, current, Some(schema), Managers::IfNeeded)?;
-    for member in ["kind", "apiVersion"] {
-        let own = patched[member].as_str().unwrap_or_default();
-        if !own.is_empty() && current[member] != own {
-            return Err(refuse(&patched, &format!("{member} was changed")));
-        }
-    }
-    if patched["apiVersion"].is_null() {
-        return Err(Status::bad_request("apiVersion must be set"));
-    }
+    let Outcome {
+        object: mut patched,
+        touched,
+        mut problems,
+    } = outcome(call, current, Some(schema), Managers::IfNeeded)?;
     // What is refused is shown, and made once more for that.
     let strategic = PatchType::of(call.request) == Some(PatchType::Strategic);
     let again = || outcome(call, current, Some(schema), Managers::Kept);
     let refused = |error: &str| match again() {
         Ok(_) if strategic => refuse_strategic(call, error),
-        Ok((patched, _)) => refuse(&patched, error),
+        Ok(outcome) => refuse(&outcome.object, error),
         Err(status) => status,
     };
+    for member in ["kind", "apiVersion"] {
+        let own = patched[member].as_str().unwrap_or_default();
+        if !own.is_empty() && current[member] != own {
+            return Err(refused(&format!("{member} was changed")));
+        }
+    }
+    if patched["apiVersion"].is_null() {
+        return Err(Status::bad_request("apiVersion must be set"));
+    }
+    // What the patch does not name has its type already.
+    let mut untouched = Map::new();
+    if let (Some(touched), Value::Object(members)) = (touched, &mut patched) {
+        for (name, member) in std::mem::take(members) {
+            match touched.contains(&name) {
+                true => members.insert(name, member),
+                false => untouched.insert(name, member),
+            };
+        }
+    }
     let decoded = reader::typed(patched, schema).map_err(|error| {
         let again = again().ok().filter(|_| strategic);
-        let fault = again.and_then(|(patched, _)| reader::restore_fault(&patched, schema));
+        let fault = again.and_then(|outcome| reader::restore_fault(&outcome.object, schema));
         refused(&fault.unwrap_or_else(|| error.to_string()))
     })?;
     problems.extend(decoded.problems);
     judge(call, options, problems).map_err(|error| refused(&error))?;
     let mut object = decoded.value;
+    if let Value::Object(members) = &mut object {
+        members.append(&mut untouched);
+    }
     for member in ["kind", "apiVersion"] {
         object[member] = current[member].clone();
     }
@@ -134,7 +153,11 @@ fn patched_custom(
     current: &Value,
     custom: &Custom,
 ) -> Result<Value, Status> {
-    let (mut patched, mut problems) = outcome(call, current, None, Managers::Kept)?;
+    let Outcome {
+        object: mut patched,
+        mut problems,
+        ..
+    } = outcome(call, current, None, Managers::Kept)?;
     let shown = patched.clone();
     let unknown = custom.schema().admit(&mut patched, &call.server.types);
     let unknown = unknown.map_err(|error| refuse(&shown, &error.to_string()))?;
@@ -156,28 +179,41 @@ enum Managers {
     IfNeeded,
 }
 
-impl Managers {
-    fn are_needed(self, patch_type: Option<PatchType>, patch: &Value) -> bool {
-        let plain = |object: &Value| {
-            let names = object.as_object().map(|members| members.keys());
-            names.is_some_and(|mut names| {
-                !names.any(|name| name.starts_with('$') || name == "managedFields")
-            })
-        };
-        self == Managers::Kept
-            || !matches!(patch_type, Some(PatchType::Merge | PatchType::Strategic))
-            || !plain(patch)
-            || !patch.get("metadata").is_none_or(plain)
-    }
+/// What a patch makes of an object.
+struct Outcome {
+    object: Value,
+    /// The members of the object that the patch names; `None` if it may change any.
+    touched: Option<BTreeSet<String>>,
+    /// What is odd about the patch itself.
+    problems: Vec<String>,
 }
 
-/// What the request's patch makes of an object, and what is odd about the patch itself.
+/// The members that a patch names, if it is one that changes no others.
+fn touched(patch_type: Option<PatchType>, patch: &Value) -> Option<BTreeSet<String>> {
+    let named = matches!(patch_type, Some(PatchType::Merge | PatchType::Strategic));
+    let members = patch.as_object().filter(|_| named)?;
+    let plain = !members.keys().any(|name| name.starts_with('$'));
+    plain.then(|| members.keys().cloned().collect())
+}
+
+/// Whether a patch of the given members leaves the managers as they are.
+fn leaves_managers(patch: &Value) -> bool {
+    let Some(metadata) = patch.get("metadata") else {
+        return true;
+    };
+    let names = metadata.as_object().map(Map::keys);
+    names.is_some_and(|mut names| {
+        !names.any(|name| name.starts_with('$') || name == "managedFields")
+    })
+}
+
+/// Makes of an object what the request's patch says.
 fn outcome(
     call: &Call<'_>,
     current: &Value,
     schema: Option<SchemaRef<'_>>,
     managers: Managers,
-) -> Result<(Value, Vec<String>), Status> {
+) -> Result<Outcome, Status> {
     let patch_type = PatchType::of(call.request);
     let untyped = reader::untyped(&call.request.body, Format::Json).map_err(|error| {
         Status::bad_request(match patch_type {
@@ -185,9 +221,12 @@ fn outcome(
             _ => format!("error decoding patch: {error}"),
         })
     })?;
-    let mut patched = match managers.are_needed(patch_type, &untyped.value) {
-        true => current.clone(),
-        false => without_managers(current),
+    let touched = touched(patch_type, &untyped.value);
+    let mut patched = match managers {
+        Managers::IfNeeded if touched.is_some() && leaves_managers(&untyped.value) => {
+            without_managers(current)
+        }
+        _ => current.clone(),
     };
     let mut problems = untyped.problems;
     match (patch_type, schema) {
@@ -212,7 +251,11 @@ fn outcome(
     if !patched.is_object() {
         return Err(refuse(&patched, "the patched document is no object"));
     }
-    Ok((patched, problems))
+    Ok(Outcome {
+        object: patched,
+        touched,
+        problems,
+    })
 }
 
 /// Warns of what is unknown or there twice, or refuses it.
