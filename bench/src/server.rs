@@ -29,7 +29,9 @@ struct Figures {
     gets: Option<Rate>,
     gets_of_sixteen: Option<Rate>,
     patches: Option<Rate>,
+    patches_of_sixteen: Option<Rate>,
     applies: Option<Rate>,
+    applies_of_sixteen: Option<Rate>,
     list: Option<Duration>,
     deliveries: Option<f64>,
 }
@@ -99,8 +101,10 @@ async fn of_server(world: &World, target: &Target) -> anyhow::Result<Figures> {
     let hellos = load.say_hello(5000).await?;
     let gets = load.get_pods(1, 5000).await?;
     let gets_of_sixteen = load.get_pods(16, 20_000).await?;
-    let patches = load.patch_pods(2000).await?;
-    let applies = load.apply_maps(2000).await?;
+    let patches = load.patch_pods(1, 2000).await?;
+    let patches_of_sixteen = load.patch_pods(16, 5000).await?;
+    let applies = load.apply_maps(1, 2000).await?;
+    let applies_of_sixteen = load.apply_maps(16, 5000).await?;
     let (list, _) = load.list_pods(10_000).await?;
     let deliveries = load.fan_out(1000, 1000).await?;
     Ok(Figures {
@@ -110,7 +114,9 @@ async fn of_server(world: &World, target: &Target) -> anyhow::Result<Figures> {
         gets: Some(gets),
         gets_of_sixteen: Some(gets_of_sixteen),
         patches: Some(patches),
+        patches_of_sixteen: Some(patches_of_sixteen),
         applies: Some(applies),
+        applies_of_sixteen: Some(applies_of_sixteen),
         list: Some(list),
         deliveries: Some(deliveries),
         ..Figures::default()
@@ -141,14 +147,16 @@ fn print(memory: &Figures, disk: &Figures, kubernetes: &Figures) {
         span(own, |own| own.start)
     });
     row("resident at rest", " MB", Less, &|own| own.resident);
-    let rates: [(&str, RateOf); 7] = [
+    let rates: [(&str, RateOf); 9] = [
         ("pods created a second", |own| own.creates),
         ("the same by sixteen", |own| own.creates_of_sixteen),
         ("`/livez` answered a second", |own| own.hellos),
         ("pods read a second", |own| own.gets),
         ("the same by sixteen", |own| own.gets_of_sixteen),
         ("pods patched a second", |own| own.patches),
+        ("the same by sixteen", |own| own.patches_of_sixteen),
         ("small objects applied a second", |own| own.applies),
+        ("the same by sixteen", |own| own.applies_of_sixteen),
     ];
     for (name, of) in rates {
         row(name, "", More, &|own| of(own).map(|rate| rate.per_second));

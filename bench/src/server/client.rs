@@ -71,8 +71,9 @@ impl Target {
         let stream = BufReader::with_capacity(256 * 1024, stream);
         let stream = self.tls.connect(name, stream).await?;
         let (requests, connection) = Builder::new(TokioExecutor::new())
-            .initial_stream_window_size(1 << 20)
-            .initial_connection_window_size(16 << 20)
+            // As Go's client has them.
+            .initial_stream_window_size(4 << 20)
+            .initial_connection_window_size(1 << 30)
             .handshake(TokioIo::new(stream))
             .await?;
         world.tasks().spawn("connection", async move {

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde_json::Value;
+use smallvec::SmallVec;
 
 use crate::go_text::{go_float, go_json, go_quote};
 
@@ -285,8 +286,12 @@ impl std::error::Error for Error {}
 /// longer ones of it and leave it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
-    text: Option<String>,
+    text: Option<PathText>,
 }
+
+/// Validation makes hundreds of paths for each that it tells: nearly all of them
+/// fit in here, and are never allocated.
+type PathText = SmallVec<[u8; 96]>;
 
 impl Path {
     /// The path of the object as a whole. Displays as `<nil>`.
@@ -302,15 +307,11 @@ impl Path {
     /// A member of the object at this path.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        let step = if name.is_empty() { "[]" } else { name };
-        // Validation makes hundreds of paths for each that it tells: every one
-        // is one allocation of the right size.
-        let text = match self.text.as_deref() {
-            None => step.to_owned(),
-            Some(parent) if name.is_empty() => [parent, step].concat(),
-            Some(parent) => [parent, ".", step].concat(),
-        };
-        Path { text: Some(text) }
+        match (&self.text, name) {
+            (_, "") => self.with(&["[]"]),
+            (None, name) => self.with(&[name]),
+            (Some(_), name) => self.with(&[".", name]),
+        }
     }
 
     /// An item of the list at this path.
@@ -326,10 +327,16 @@ impl Path {
     }
 
     fn bracketed(&self, inner: &str) -> Self {
-        let parent = self.text.as_deref().unwrap_or_default();
-        Path {
-            text: Some([parent, "[", inner, "]"].concat()),
+        self.with(&["[", inner, "]"])
+    }
+
+    fn with(&self, step: &[&str]) -> Self {
+        let own = self.text.as_deref().unwrap_or_default();
+        let mut text = PathText::from_slice(own);
+        for part in step {
+            text.extend_from_slice(part.as_bytes());
         }
+        Path { text: Some(text) }
     }
 
     /// Whether this is the object as a whole.
@@ -340,7 +347,10 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text.as_deref().unwrap_or("<nil>"))
+        match &self.text {
+            None => f.write_str("<nil>"),
+            Some(text) => f.write_str(&String::from_utf8_lossy(text)),
+        }
     }
 }
 

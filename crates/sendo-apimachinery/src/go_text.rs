@@ -93,7 +93,8 @@ pub fn go_json(value: &Value) -> String {
     out
 }
 
-fn write_json(out: &mut String, value: &Value) {
+/// Writes a value as [`go_json`] does.
+pub(crate) fn write_json(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
@@ -127,7 +128,8 @@ fn write_json(out: &mut String, value: &Value) {
     }
 }
 
-fn write_json_string(out: &mut String, text: &str) {
+/// Writes a text as [`go_json`] does.
+pub(crate) fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

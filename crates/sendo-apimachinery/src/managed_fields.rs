@@ -25,7 +25,9 @@ mod validate;
 
 pub use element::PathElement;
 pub use entries::{Entry, ManagerId, Operation};
-pub use manager::{ApplyError, ConvertError, FieldManager, Versions, manager_of_user_agent};
+pub use manager::{
+    ApplyError, ConvertError, FieldManager, Versions, manager_of_user_agent, without_managers,
+};
 pub use scale::ScaleManagers;
 pub use set::{FieldPath, FieldSet};
 

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use tokio::runtime::{Builder, Runtime};
 
 /// Kubernetes controllers in Rust: a library, and a cluster to run them on.
 #[derive(Debug, Parser)]
@@ -30,12 +31,24 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let Command::Up(up) = Cli::parse().command;
-    let runtime = tokio::runtime::Runtime::new().context("start the runtime");
-    match runtime.and_then(|runtime| runtime.block_on(up.run())) {
+    match start(up) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             screen::Screen::stderr().error(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs the command with threads for those who ask, and others for the cluster's own parts.
+fn start(up: up::Up) -> anyhow::Result<()> {
+    let serving = Runtime::new().context("start the runtime")?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let parts = Builder::new_multi_thread()
+        .worker_threads(cores.div_ceil(2))
+        .thread_name("parts")
+        .enable_all()
+        .build()
+        .context("start the runtime of the cluster's parts")?;
+    serving.block_on(up.run(parts.handle()))
 }

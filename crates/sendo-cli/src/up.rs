@@ -11,6 +11,7 @@ use sendo::World;
 use sendo_cluster::{
     Cluster, ClusterOptions, Controllers, Disk, Retention, Runtime, ServeError, StartError, Store,
 };
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::demo;
@@ -81,7 +82,8 @@ enum RuntimeName {
 }
 
 impl Up {
-    pub(crate) async fn run(self) -> Result<()> {
+    /// Runs the cluster; its own parts, beside the API server, on the given runtime.
+    pub(crate) async fn run(self, parts: &Handle) -> Result<()> {
         self.start_logging()?;
         let screen = Screen::stdout();
         let world = World::real();
@@ -89,7 +91,7 @@ impl Up {
             bail!("the demo needs pods that run: leave out `--runtime none`");
         }
         let began = Instant::now();
-        let options = self.cluster_options(&world)?;
+        let options = self.cluster_options(&world, parts)?;
         let cluster = Cluster::start_and_tell(&world, options, |component| {
             screen.ready(&component.name, &component.about, began.elapsed());
         })
@@ -153,7 +155,7 @@ impl Up {
         });
     }
 
-    fn cluster_options(&self, world: &World) -> Result<ClusterOptions> {
+    fn cluster_options(&self, world: &World, parts: &Handle) -> Result<ClusterOptions> {
         let controllers: Controllers = self.controllers.parse()?;
         let store = self.data_dir.as_deref().map(|folder| open(folder, world));
         Ok(ClusterOptions {
@@ -165,6 +167,7 @@ impl Up {
             controllers,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))),
             store: store.transpose()?,
+            parts_on: Some(parts.clone()),
         })
     }
 

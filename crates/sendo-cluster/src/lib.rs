@@ -28,6 +28,7 @@ use sendo_server::{ApiServer, Authority, AuthorityError, Options, Serving, User}
 use sendo_store::Memory;
 use sendo_workloads::{Settings, TokenSigner};
 use sendo_world::World;
+use tokio::runtime::Handle;
 
 pub use controllers::{Controllers, UnknownController};
 pub use sendo_node::{Pace, Runtime};
@@ -49,6 +50,10 @@ pub struct ClusterOptions {
     /// Where objects are kept, a [`Disk`] for one: a cluster started on a store
     /// that has been used goes on where that one ended. `None`, the default: in memory.
     pub store: Option<Arc<dyn Store>>,
+    /// Where the controllers, the scheduler and the nodes run. `None`, the
+    /// default: on the runtime that starts the cluster, with the API server. On
+    /// one of their own they do not get into the way of those who ask from outside.
+    pub parts_on: Option<Handle>,
 }
 
 impl Default for ClusterOptions {
@@ -59,6 +64,7 @@ impl Default for ClusterOptions {
             controllers: Controllers::all(),
             listen: None,
             store: None,
+            parts_on: None,
         }
     }
 }
@@ -108,6 +114,8 @@ pub struct Cluster {
     server: ApiServer,
     store: Arc<dyn Store>,
     serving: Option<Serving>,
+    /// Where they run.
+    parts_on: Handle,
     /// In the order they were started.
     parts: Vec<Running>,
 }
@@ -178,6 +186,7 @@ impl Cluster {
             server,
             store,
             serving,
+            parts_on: options.parts_on.unwrap_or_else(Handle::current),
             parts: Vec::new(),
         };
 
@@ -233,6 +242,7 @@ impl Cluster {
 
     /// How a part runs that is this user, and books its fields under that manager.
     fn config(&self, user: User, field_manager: &str) -> Config {
+        let _on = self.parts_on.enter();
         let client = kube::Client::new(self.server.as_user(user), "default");
         Config {
             field_manager: Some(field_manager.to_owned()),
@@ -246,7 +256,10 @@ impl Cluster {
             part: part.clone(),
             cause,
         };
-        let running = manager.start(config).map_err(failed)?;
+        let running = {
+            let _on = self.parts_on.enter();
+            manager.start(config).map_err(failed)?
+        };
         let clock = self.world.clock();
         if clock.timeout(PATIENCE, running.ready()).await.is_none() {
             let waits: Vec<_> = running.waits_for();

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sendo::cache::KindOptions;
 use sendo::handler::map;
 use sendo::source::kind;
 use sendo::{
@@ -40,9 +41,28 @@ static ON_NODE: Index<Pod, String> =
 /// Pods that wait for a node.
 static WAITING: Index<Pod, bool> = Index::new("waiting-pods", |pod| waits(pod).then_some(true));
 
+/// What the scheduler looks at in a pod.
+const LOOKED_AT: [&str; 13] = [
+    "spec.affinity",
+    "spec.containers.ports",
+    "spec.containers.resources",
+    "spec.initContainers.resources",
+    "spec.initContainers.restartPolicy",
+    "spec.nodeName",
+    "spec.nodeSelector",
+    "spec.overhead",
+    "spec.schedulerName",
+    "spec.schedulingGates",
+    "spec.tolerations",
+    "status.conditions",
+    "status.phase",
+];
+
 /// The scheduler as a program.
 pub fn manager() -> Manager {
-    Manager::new("kube-scheduler").controller(controller())
+    Manager::new("kube-scheduler")
+        .caching(KindOptions::<Pod>::new().only(LOOKED_AT))
+        .controller(controller())
 }
 
 /// The scheduler as a controller of pods.

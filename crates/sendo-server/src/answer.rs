@@ -1,6 +1,7 @@
 //! What a step of the pipeline answers, and how it becomes an HTTP response.
 
 use bytes::Bytes;
+use futures::stream;
 use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
 use http::{Response, StatusCode};
 use sendo_apimachinery::schema::Types;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use crate::body::Body;
 use crate::negotiate::{self, Encoding, Form};
 use crate::request::Request;
+use crate::view::Pieces;
 use crate::yaml;
 
 /// An answer, before it is written in the form that was agreed on.
@@ -17,6 +19,8 @@ use crate::yaml;
 pub(crate) enum Answer {
     /// A JSON document.
     Json(StatusCode, Bytes),
+    /// A list, a JSON document too, which may be long.
+    List(Pieces),
     /// A JSON document whose media type says more, as aggregated discovery's does.
     Typed(StatusCode, &'static str, Bytes),
     /// Plain text.
@@ -81,6 +85,7 @@ pub(crate) fn respond(
 ) -> Response<Body> {
     let mut response = match answer {
         Ok(Answer::Json(code, bytes)) => document(types, code, bytes, request.form, request),
+        Ok(Answer::List(pieces)) => list(types, pieces, request),
         Ok(Answer::Typed(code, media_type, bytes)) => {
             with(code, HeaderValue::from_static(media_type), bytes.into())
         }
@@ -122,6 +127,21 @@ pub(crate) fn respond(
         }
     }
     response
+}
+
+/// A list, sent piece by piece where it can be.
+fn list(types: &Types, pieces: Pieces, request: &Request) -> Response<Body> {
+    let form = request.form;
+    let is_plain = form.encoding == Encoding::Json && !form.pretty && !wants_lines(request);
+    if is_plain && !pieces.is_one() {
+        return with(StatusCode::OK, JSON, Body::stream(stream::iter(pieces)));
+    }
+    let whole: Vec<Bytes> = pieces.collect();
+    let whole = match &*whole {
+        [one] => one.clone(),
+        several => several.concat().into(),
+    };
+    document(types, StatusCode::OK, whole, form, request)
 }
 
 /// A document with its tag, or only word that the client's copy is still good.

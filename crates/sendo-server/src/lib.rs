@@ -69,6 +69,7 @@ mod selection;
 mod serve;
 mod server;
 mod strategy;
+mod streams;
 mod subresource;
 mod table;
 mod tokens;

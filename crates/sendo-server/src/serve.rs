@@ -1,6 +1,7 @@
 //! TLS and HTTP around the server: a thin shell.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tower::Service as _;
 use crate::certs::{self, Authority, CertificateError, Identity};
 use crate::idle::Idle;
 use crate::server::{ApiServer, StartError};
+use crate::streams::Streams;
 use crate::tokens;
 use crate::user::{self, User};
 
@@ -219,7 +221,8 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
         let answer = caller.clone().call(request);
         async move { Ok::<_, Infallible>(answer.await?.map(|body| busy.until_sent(body))) }
     });
-    let mut builder = auto::Builder::new(OwnedBy(tasks.clone()));
+    let mut streams = Streams::new(tasks.clone());
+    let mut builder = auto::Builder::new(streams.executor());
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -235,10 +238,10 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
-        ended = connection.as_mut() => ended,
+        ended = poll_fn(|context| streams.poll(connection.as_mut(), context)) => ended,
         () = either(tasks.stopping().cancelled(), idle.wait(IDLE)) => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            poll_fn(|context| streams.poll(connection.as_mut(), context)).await
         }
     };
     if let Err(error) = ended {
@@ -251,18 +254,5 @@ async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) 
         biased;
         () = one => {}
         () = other => {}
-    }
-}
-
-/// Runs what HTTP/2 does in the background as tasks of the server.
-#[derive(Clone)]
-struct OwnedBy(Tasks);
-
-impl<F> hyper::rt::Executor<F> for OwnedBy
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, future: F) {
-        self.0.spawn("stream", future);
     }
 }

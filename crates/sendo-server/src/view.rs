@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -104,33 +105,91 @@ pub(crate) fn in_version<'a>(
     Cow::Owned(wire::encode(&server.convert(resource, &object)).into())
 }
 
-/// Answers with a page of a collection.
-pub(crate) fn list(call: &Call<'_>, list: &List) -> Result<Answer, Status> {
-    let resource = call.resource;
-    let size: usize = list.items.iter().map(|item| item.value.len() + 64).sum();
-    let mut out = Vec::with_capacity(size + 256);
-    match call.request.form.view {
-        View::Whole => {
-            let types = Some(&resource.types).filter(|_| resource.typed_items);
-            list_head(
-                &mut out,
-                &resource.list_kind,
-                &resource.types.api_version,
-                list,
-                resource.typed_items,
-            );
-            for (at, item) in list.items.iter().enumerate() {
-                separate(&mut out, at);
-                whole(&mut out, call.server, resource, types, item);
-            }
-            out.extend_from_slice(b"]}");
+/// About how much of a list is written at a time.
+const PIECE: usize = 256 * 1024;
+
+/// The JSON of a list, written as it is sent: piece by piece.
+pub(crate) struct Pieces {
+    server: Arc<Server>,
+    resource: Arc<Resource>,
+    items: std::vec::IntoIter<Stored>,
+    /// What goes before the next item; `None` after the end.
+    before: Option<Vec<u8>>,
+}
+
+impl Pieces {
+    fn of(call: &Call<'_>, list: List) -> Self {
+        let resource = call.resource;
+        let mut head = Vec::new();
+        list_head(
+            &mut head,
+            &resource.list_kind,
+            &resource.types.api_version,
+            &list,
+            resource.typed_items,
+        );
+        Pieces {
+            server: Arc::clone(call.server),
+            resource: Arc::clone(resource),
+            items: list.items.into_iter(),
+            before: Some(head),
         }
+    }
+
+    /// Whether one piece is all.
+    pub(crate) fn is_one(&self) -> bool {
+        let mut size = 0;
+        let mut items = self.items.as_slice().iter();
+        items.all(|item| {
+            size += item.value.len();
+            size < PIECE
+        })
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let resource = &self.resource;
+        let types = Some(&resource.types).filter(|_| resource.typed_items);
+        let mut out = self.before.take()?;
+        let next = self.items.as_slice().iter().take(64);
+        out.reserve(next.map(|item| item.value.len() + 64).sum());
+        while let Some(item) = self.items.next() {
+            whole(&mut out, &self.server, resource, types, &item);
+            if self.items.as_slice().is_empty() {
+                break;
+            }
+            out.push(b',');
+            if out.len() >= PIECE {
+                self.before = Some(Vec::new());
+                return Some(out.into());
+            }
+        }
+        out.extend_from_slice(b"]}");
+        Some(out.into())
+    }
+}
+
+impl std::fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pieces").finish_non_exhaustive()
+    }
+}
+
+/// Answers with a page of a collection.
+pub(crate) fn list(call: &Call<'_>, list: List) -> Result<Answer, Status> {
+    let resource = call.resource;
+    let mut out = Vec::new();
+    match call.request.form.view {
+        View::Whole => return Ok(Answer::List(Pieces::of(call, list))),
         View::MetadataList(version) => {
             list_head(
                 &mut out,
                 "PartialObjectMetadataList",
                 version.api_version(),
-                list,
+                &list,
                 false,
             );
             let types = partial(version);
@@ -161,7 +220,7 @@ pub(crate) fn list(call: &Call<'_>, list: &List) -> Result<Answer, Status> {
             ));
         }
         View::Table(version) => {
-            let table = crate::table::of_list(call, version, list)?;
+            let table = crate::table::of_list(call, version, &list)?;
             out = crate::answer::to_bytes(&table).into();
         }
     }

@@ -10,8 +10,6 @@ use std::io::Write;
 
 use bytes::Bytes;
 use sendo_store::Revision;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// How every stored object begins.
@@ -110,13 +108,30 @@ pub(crate) fn write(out: &mut Vec<u8>, types: Option<&TypeMeta>, at: Revision, s
 
 /// The stored form of an object's metadata alone.
 pub(crate) fn metadata_of(stored: &[u8]) -> Vec<u8> {
-    #[derive(Deserialize)]
-    struct Head<'a> {
-        #[serde(borrow)]
-        metadata: &'a RawValue,
+    let (mut depth, mut at) = (1, HEAD.len());
+    while depth > 0 {
+        match stored[at] {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            b'"' => at = end_of_text(stored, at),
+            _ => {}
+        }
+        at += 1;
     }
-    let head: Head<'_> = serde_json::from_slice(stored).expect("stored objects are JSON of ours");
-    [b"{\"metadata\":", head.metadata.get().as_bytes(), b"}"].concat()
+    [&stored[..at], b"}"].concat()
+}
+
+/// Where the text ends that begins at `at`.
+fn end_of_text(json: &[u8], mut at: usize) -> usize {
+    loop {
+        at += 1;
+        match json[at] {
+            b'"' => return at,
+            // What follows is no end, whatever it is.
+            b'\\' => at += 1,
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +185,10 @@ mod tests {
     fn metadata_alone_is_a_stored_form_too() {
         let stored = encode(&json!({"metadata": {"name": "a"}, "data": {"metadata": "x"}}));
         assert_eq!(metadata_of(&stored), b"{\"metadata\":{\"name\":\"a\"}}");
+        let metadata = json!({"annotations": {"a": "}\"]\\", "b": "\\\"{"}, "finalizers": ["}"]});
+        let stored = encode(&json!({"metadata": metadata, "spec": {}}));
+        let alone: Value = serde_json::from_slice(&metadata_of(&stored)).unwrap();
+        assert_eq!(alone, json!({ "metadata": metadata }));
     }
 
     #[test]

@@ -67,8 +67,8 @@ pub const CONTROLLERS: &[Initializer] = &[
 /// A controller manager with the controllers for which `enabled` holds.
 pub fn manager(settings: &Settings, enabled: impl Fn(&str) -> bool) -> Manager {
     let chosen = CONTROLLERS.iter().filter(|(name, _)| enabled(name));
-    chosen.fold(
-        Manager::new("kube-controller-manager"),
-        |manager, (_, make)| manager.controller(make(settings)),
-    )
+    let manager = Manager::new("kube-controller-manager").caching(pods::cached());
+    chosen.fold(manager, |manager, (_, make)| {
+        manager.controller(make(settings))
+    })
 }

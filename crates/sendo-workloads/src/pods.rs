@@ -1,8 +1,35 @@
 //! What controllers of pods ask of a pod.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use sendo::cache::KindOptions;
 use sendo::{Index, ObjectExt, Timestamp, Uid};
 use std::time::Duration;
+
+/// Reads of pods what the controllers of this crate look at.
+pub(crate) fn cached() -> KindOptions<Pod> {
+    KindOptions::new()
+        .only(LOOKED_AT)
+        .transform(|pod: &mut Pod| {
+            // Nearly every pod has a volume, and few have one of a claim.
+            if let Some(volumes) = pod.spec.as_mut().and_then(|spec| spec.volumes.as_mut()) {
+                volumes.retain(|volume| {
+                    volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
+                });
+                volumes.shrink_to_fit();
+            }
+        })
+}
+
+const LOOKED_AT: [&str; 8] = [
+    "spec.nodeName",
+    "spec.tolerations",
+    "spec.volumes.ephemeral",
+    "spec.volumes.name",
+    "spec.volumes.persistentVolumeClaim",
+    "status.conditions",
+    "status.containerStatuses.restartCount",
+    "status.phase",
+];
 
 /// Pods by the object that controls them.
 pub(crate) static BY_CONTROLLER: Index<Pod, Uid> =

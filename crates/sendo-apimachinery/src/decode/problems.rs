@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use crate::go_text::go_quote;
 
@@ -28,7 +29,8 @@ impl Problems {
     /// Goes down into an item; what it returns leads back.
     pub(super) fn enter_item(&mut self, index: usize) -> usize {
         let outer = self.path.len();
-        self.path.push_str(&format!("[{index}]"));
+        // Text takes every write.
+        let _ = write!(self.path, "[{index}]");
         outer
     }
 

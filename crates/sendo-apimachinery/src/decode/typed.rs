@@ -154,16 +154,18 @@ impl<'s> Reader<'s> {
         let Some(values) = schema.values() else {
             return Ok(Value::Object(map));
         };
-        let mut seen = std::collections::BTreeSet::new();
+        let mut earlier = std::mem::take(&mut map);
         for (name, member) in members {
-            if !seen.insert(name) {
+            if map.contains_key(name) {
                 self.problems.duplicate(name);
             }
+            earlier.remove(name);
             let outer = self.problems.enter(name);
             let value = self.value(member, values, Value::Null, owner, depth + 1)?;
             self.problems.leave(outer);
             map.insert(name.to_owned(), value.unwrap_or_else(|| zero(values)));
         }
+        map.append(&mut earlier);
         Ok(Value::Object(map))
     }
 

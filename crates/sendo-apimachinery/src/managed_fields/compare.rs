@@ -77,6 +77,9 @@ struct Found {
 
 fn values(place: Place<'_>, old: Option<&Value>, new: Option<&Value>) -> Result<Found, String> {
     let mut found = Found::default();
+    if old.is_some() && old == new {
+        return Ok(found);
+    }
     let (old_shape, new_shape) = (place.shaped(old), place.shaped(new));
     let is_piece = if new.is_none() {
         found.shaped(&old_shape, old, new)?

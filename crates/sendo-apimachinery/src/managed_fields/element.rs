@@ -1,9 +1,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::go_text::{go_float, go_json, go_quote};
+use crate::go_text::{go_float, go_json, go_quote, write_json, write_json_string};
 
 /// One step of a path to a field.
 ///
@@ -37,8 +37,17 @@ impl PathElement {
         match self {
             PathElement::Field(name) => ["f:", name].concat(),
             PathElement::Key(members) => {
-                let members: Map<String, Value> = members.iter().cloned().collect();
-                format!("k:{}", go_json(&Value::Object(members)))
+                let mut name = "k:{".to_owned();
+                for (member, value) in members {
+                    if name.len() > 3 {
+                        name.push(',');
+                    }
+                    write_json_string(&mut name, member);
+                    name.push(':');
+                    write_json(&mut name, value);
+                }
+                name.push('}');
+                name
             }
             PathElement::Value(value) => format!("v:{}", go_json(value)),
             PathElement::Index(index) => format!("i:{index}"),

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
@@ -178,7 +179,7 @@ impl<V: Versions> FieldManager<'_, V> {
             compare::compare(&live, new, schema)?.without(&(self.reset_fields)(&api_version));
         let force = apply::Force::Yes;
         apply::settle(self, &live, new, &change, &mut entries, None, force)?;
-        let fields = change.into_touched().difference(&never_owned());
+        let fields = change.into_touched().difference(&NEVER_OWNED);
         if !fields.is_empty() {
             let id = ManagerId::new(manager, Operation::Update, &api_version, self.subresource);
             let before = entries.by_manager.remove(&id).map(|entry| entry.fields);
@@ -309,7 +310,7 @@ impl<V: Versions> FieldManager<'_, V> {
         }
         let is_changed = !super::element::equals(&live, &object);
         if let Some(entry) = entries.by_manager.get_mut(&id) {
-            entry.fields.subtract(&never_owned());
+            entry.fields.subtract(&NEVER_OWNED);
             if is_changed {
                 entry.time = Some(now.to_owned());
             }
@@ -392,7 +393,7 @@ pub fn manager_of_user_agent(user_agent: &str) -> String {
 }
 
 /// The fields of every object that no manager has.
-fn never_owned() -> FieldSet {
+static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     let metadata = [
         "name",
         "namespace",
@@ -408,7 +409,7 @@ fn never_owned() -> FieldSet {
         .into_iter()
         .chain(metadata.into_iter().map(|name| vec!["metadata", name]));
     paths.map(FieldPath::of_fields).collect()
-}
+});
 
 /// Joins the oldest updaters of a version until there are few enough.
 fn cap_updaters(entries: &mut Entries) {
@@ -465,7 +466,8 @@ fn set_entries(object: &mut Value, entries: &Entries) {
     }
 }
 
-fn without_managers(object: &Value) -> Value {
+/// A copy of an object without its `metadata.managedFields`.
+pub fn without_managers(object: &Value) -> Value {
     let Value::Object(members) = object else {
         return object.clone();
     };

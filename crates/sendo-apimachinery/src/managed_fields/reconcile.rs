@@ -37,7 +37,7 @@ fn named(set: &FieldSet, place: Option<Place<'_>>) -> FieldSet {
 /// one piece now, that piece stands for them. `None` if nothing changes.
 pub(super) fn with_pieces(set: &FieldSet, schema: SchemaRef<'_>) -> Option<FieldSet> {
     let pieces = pieces(set, Place::root(schema), false).below;
-    (!pieces.is_empty()).then(|| set.recursive_difference(&pieces).union(pieces))
+    (!pieces.is_empty()).then(|| set.clone().recursive_difference(&pieces).union(pieces))
 }
 
 /// The pieces at a place and below it.

@@ -216,15 +216,25 @@ impl FieldSet {
     }
 
     /// The fields that are neither in the other one nor below a field of it.
-    pub fn recursive_difference(&self, other: &FieldSet) -> FieldSet {
-        self.combine(|element, node| match other.get(element) {
-            None => Some(node.clone()),
-            Some(other) if other.is_member => None,
-            Some(other) => Some(Node {
-                is_member: node.is_member,
-                below: node.below.recursive_difference(&other.below),
-            }),
-        })
+    #[must_use]
+    pub fn recursive_difference(mut self, other: &FieldSet) -> FieldSet {
+        self.subtract_below(other);
+        self
+    }
+
+    fn subtract_below(&mut self, other: &FieldSet) {
+        for (element, node) in &other.nodes {
+            let Ok(at) = self.find(element) else {
+                continue;
+            };
+            let own = &mut self.nodes[at].1;
+            if !node.is_member {
+                own.below.subtract_below(&node.below);
+            }
+            if node.is_member || own.is_empty() {
+                self.nodes.remove(at);
+            }
+        }
     }
 
     fn combine(&self, keep: impl Fn(&PathElement, &Node) -> Option<Node>) -> FieldSet {
@@ -394,7 +404,10 @@ mod tests {
             json!({"f:x": {".": {}, "f:b": {}}, "f:y": {}})
         );
         let whole = set(json!({"f:x": {}}));
-        assert_eq!(a.recursive_difference(&whole).to_json(), json!({"f:y": {}}));
+        assert_eq!(
+            a.clone().recursive_difference(&whole).to_json(),
+            json!({"f:y": {}})
+        );
         assert_eq!(
             a.clone().difference(&whole).to_json(),
             json!({"f:x": {"f:a": {}, "f:b": {}}, "f:y": {}})

@@ -4,7 +4,7 @@
 //! again, so a reader sees fields that nobody sent (`status: {}`, `rules: null`)
 //! and misses fields that somebody did (`replicas: 0` where zero is left out).
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Empty, Field, Raw, Schema, SchemaRef, Shape};
 
@@ -38,8 +38,21 @@ fn show(place: SchemaRef<'_>, value: &mut Value, empties: Empties) {
     }
     match (place.shape(), value) {
         (Shape::Object(object), Value::Object(map)) => {
+            map.retain(|name, value| match object.field(name) {
+                Some(field) => stays(place.at(&field.schema), field, value, empties),
+                None => true,
+            });
+            // Few are, so only for those is looked whether they are there.
             for field in object.fields() {
-                show_field(place.at(&field.schema), field, map, empties);
+                let place = place.at(&field.schema);
+                if is_shown_when_absent(place.shape(), field)
+                    && !map.contains_key(field.name.as_ref())
+                {
+                    map.insert(
+                        field.name.clone().into_owned(),
+                        absent(place, field, empties),
+                    );
+                }
             }
         }
         (Shape::List(list), Value::Array(items)) if !is_leaf(&list.items) => {
@@ -72,31 +85,31 @@ fn show_nested_schemas(schema: SchemaRef<'_>, value: &mut Value, empties: Emptie
     }
 }
 
-fn show_field(place: SchemaRef<'_>, field: &Field, map: &mut Map<String, Value>, empties: Empties) {
-    match map.get_mut(field.name.as_ref()) {
-        Some(value) if !value.is_null() => {
-            show(place, value, empties);
-            let empty = !field.pointer && is_empty(place.shape(), value);
-            if empty && field.empty == Empty::Omitted {
-                map.remove(field.name.as_ref());
-            } else if empty
-                && empties == Empties::Null
-                && matches!(place.shape(), Shape::List(_) | Shape::Map(_))
-            {
-                *value = Value::Null;
-            }
+/// Gives the value of a field the form that Go shows; `false` if it shows none.
+fn stays(place: SchemaRef<'_>, field: &Field, value: &mut Value, empties: Empties) -> bool {
+    if value.is_null() {
+        let is_shown = is_shown_when_absent(place.shape(), field);
+        if is_shown {
+            *value = absent(place, field, empties);
         }
-        _ if is_shown_when_absent(place.shape(), field) => {
-            let mut value = Value::Null;
-            if !field.pointer {
-                show(place, &mut value, empties);
-            }
-            map.insert(field.name.clone().into_owned(), value);
-        }
-        _ => {
-            map.remove(field.name.as_ref());
-        }
+        return is_shown;
     }
+    show(place, value, empties);
+    let empty = !field.pointer && is_empty(place.shape(), value);
+    if empty && empties == Empties::Null && matches!(place.shape(), Shape::List(_) | Shape::Map(_))
+    {
+        *value = Value::Null;
+    }
+    !(empty && field.empty == Empty::Omitted)
+}
+
+/// What stands for a field that is not there, where Go shows one.
+fn absent(place: SchemaRef<'_>, field: &Field, empties: Empties) -> Value {
+    let mut value = Value::Null;
+    if !field.pointer {
+        show(place, &mut value, empties);
+    }
+    value
 }
 
 /// Go never takes a struct for empty, and knows an absent one only by a pointer.

@@ -37,5 +37,5 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status>
             other => drop(other?),
         }
     }
-    view::list(call, &found)
+    view::list(call, found)
 }

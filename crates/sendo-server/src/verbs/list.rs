@@ -20,7 +20,7 @@ use crate::view::{self, List, Stored};
 pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Status> {
     let options = ListOptions::parse(&call.request.query, false)?;
     match collect(call, &options).await {
-        Ok(found) => view::list(call, &found),
+        Ok(found) => view::list(call, found),
         Err(Stopped::Refused(status)) => Err(status),
         Err(Stopped::Expired { token }) => Ok(expired(&token)),
     }

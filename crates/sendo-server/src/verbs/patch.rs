@@ -4,6 +4,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use sendo_apimachinery::decode::{self as reader, FieldValidation, Format};
 use sendo_apimachinery::field::{Error as FieldError, Path};
+use sendo_apimachinery::managed_fields::without_managers;
 use sendo_apimachinery::patch::{JsonPatch, merge_patch, strategic_merge_patch};
 use sendo_apimachinery::schema::SchemaRef;
 use sendo_apimachinery::{GroupKind, Status, go_value};
@@ -94,7 +95,7 @@ pub(crate) fn patched(
     current: &Value,
     schema: SchemaRef<'_>,
 ) -> Result<Value, Status> {
-    let (patched, mut problems) = outcome(call, current, Some(schema))?;
+    let (patched, mut problems) = outcome(call, current, Some(schema), Managers::IfNeeded)?;
     for member in ["kind", "apiVersion"] {
         let own = patched[member].as_str().unwrap_or_default();
         if !own.is_empty() && current[member] != own {
@@ -106,15 +107,14 @@ pub(crate) fn patched(
     }
     // What is refused is shown, and made once more for that.
     let strategic = PatchType::of(call.request) == Some(PatchType::Strategic);
-    let refused = |error: &str| match outcome(call, current, Some(schema)) {
+    let again = || outcome(call, current, Some(schema), Managers::Kept);
+    let refused = |error: &str| match again() {
         Ok(_) if strategic => refuse_strategic(call, error),
         Ok((patched, _)) => refuse(&patched, error),
         Err(status) => status,
     };
     let decoded = reader::typed(patched, schema).map_err(|error| {
-        let again = outcome(call, current, Some(schema))
-            .ok()
-            .filter(|_| strategic);
+        let again = again().ok().filter(|_| strategic);
         let fault = again.and_then(|(patched, _)| reader::restore_fault(&patched, schema));
         refused(&fault.unwrap_or_else(|| error.to_string()))
     })?;
@@ -134,7 +134,7 @@ fn patched_custom(
     current: &Value,
     custom: &Custom,
 ) -> Result<Value, Status> {
-    let (mut patched, mut problems) = outcome(call, current, None)?;
+    let (mut patched, mut problems) = outcome(call, current, None, Managers::Kept)?;
     let shown = patched.clone();
     let unknown = custom.schema().admit(&mut patched, &call.server.types);
     let unknown = unknown.map_err(|error| refuse(&shown, &error.to_string()))?;
@@ -147,13 +147,37 @@ fn patched_custom(
     Ok(patched)
 }
 
+/// Whether a patched object has its managers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Managers {
+    Kept,
+    /// Left out if the patch cannot change them: they are a third of most
+    /// objects, and of an object without them, the ones before go on.
+    IfNeeded,
+}
+
+impl Managers {
+    fn are_needed(self, patch_type: Option<PatchType>, patch: &Value) -> bool {
+        let plain = |object: &Value| {
+            let names = object.as_object().map(|members| members.keys());
+            names.is_some_and(|mut names| {
+                !names.any(|name| name.starts_with('$') || name == "managedFields")
+            })
+        };
+        self == Managers::Kept
+            || !matches!(patch_type, Some(PatchType::Merge | PatchType::Strategic))
+            || !plain(patch)
+            || !patch.get("metadata").is_none_or(plain)
+    }
+}
+
 /// What the request's patch makes of an object, and what is odd about the patch itself.
 fn outcome(
     call: &Call<'_>,
     current: &Value,
     schema: Option<SchemaRef<'_>>,
+    managers: Managers,
 ) -> Result<(Value, Vec<String>), Status> {
-    let mut patched = current.clone();
     let patch_type = PatchType::of(call.request);
     let untyped = reader::untyped(&call.request.body, Format::Json).map_err(|error| {
         Status::bad_request(match patch_type {
@@ -161,6 +185,10 @@ fn outcome(
             _ => format!("error decoding patch: {error}"),
         })
     })?;
+    let mut patched = match managers.are_needed(patch_type, &untyped.value) {
+        true => current.clone(),
+        false => without_managers(current),
+    };
     let mut problems = untyped.problems;
     match (patch_type, schema) {
         (Some(PatchType::Json), _) => {

@@ -49,14 +49,11 @@ pub(crate) async fn replace(
     strategy: Strategy,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    let changed = put(call, object.clone(), strategy, options).await;
-    match changed {
-        Err(status)
-            if status.code == 404
-                && call.resource.rules.create_on_update
-                && is_absent(call).await? =>
-        {
-            let mut object = object;
+    let creates = call.resource.rules.create_on_update;
+    let to_create = creates.then(|| object.clone());
+    let changed = put(call, object, strategy, options).await;
+    match (changed, to_create) {
+        (Err(status), Some(mut object)) if status.code == 404 && is_absent(call).await? => {
             let uid = Meta::of(&object).uid();
             if !uid.is_empty() {
                 return Err(wrong_uid(call, uid, ""));
@@ -66,7 +63,7 @@ pub(crate) async fn replace(
             let stored = create::insert_as_sent(call, object, options).await?;
             view::object(call, StatusCode::CREATED, &stored)
         }
-        other => view::object(call, StatusCode::OK, &other?),
+        (changed, _) => view::object(call, StatusCode::OK, &changed?),
     }
 }
 

@@ -1,63 +1,185 @@
-//! JSON of which a part is cut out before it is decoded.
+//! JSON of which parts are cut out before it is decoded.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The JSON of an object without its `metadata.managedFields`; `None` if it has
-/// none, or is no object.
-///
-/// They are half of many objects, and would be decoded only to be dropped.
-pub(super) fn without_managed_fields(json: &[u8]) -> Option<Vec<u8>> {
-    let metadata = member(json, 0, b"metadata")?;
-    let fields = member(json, metadata.value.start, b"managedFields")?;
-    // A comma goes with it: the one behind, or else the one before.
-    let (mut from, mut to) = (fields.name.start, fields.value.end);
-    let behind = blanks(json, to);
-    if json.get(behind) == Some(&b',') {
-        to = behind + 1;
-    } else if let Some(comma) = fields.comma {
-        from = comma;
-    }
-    Some([&json[..from], &json[to..]].concat())
+/// Which part of a JSON value is decoded.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Part {
+    #[default]
+    Whole,
+    Nothing,
+    /// All members of an object, and only part of some.
+    AllBut(BTreeMap<Vec<u8>, Part>),
+    /// Some members, of an object or of each object of a list.
+    Only(BTreeMap<Vec<u8>, Part>),
 }
 
-/// Where a member of an object stands.
-struct Member {
-    /// The comma before it.
-    comma: Option<usize>,
-    /// Its name, with quotes.
-    name: Range<usize>,
-    value: Range<usize>,
-}
-
-/// Finds a member of the object that begins at `at`. Only as much is read as is
-/// needed for that.
-fn member(json: &[u8], at: usize, wanted: &[u8]) -> Option<Member> {
-    let mut at = blanks(json, at);
-    if json.get(at) != Some(&b'{') {
-        return None;
+impl Part {
+    /// An object without its `metadata.managedFields`: they are half of many
+    /// objects, and would be decoded only to be dropped.
+    pub(super) fn without_managed_fields() -> Self {
+        let fields = [(b"managedFields".to_vec(), Part::Nothing)];
+        let metadata = Part::AllBut(fields.into());
+        Part::AllBut([(b"metadata".to_vec(), metadata)].into())
     }
-    let mut comma = None;
-    loop {
-        let name = blanks(json, at + 1);
-        let name = name..text(json, name)?;
-        let colon = blanks(json, name.end);
-        if json.get(colon) != Some(&b':') {
+
+    /// Narrows an object down to its type, its metadata as far as they are
+    /// decoded already, and the fields at `paths`.
+    pub(super) fn only(self, paths: &[String]) -> Self {
+        let metadata = match self {
+            Part::AllBut(mut named) => named.remove(&b"metadata"[..]).unwrap_or_default(),
+            _ => Part::Whole,
+        };
+        let mut fields = BTreeMap::new();
+        for path in paths {
+            add(&mut fields, path);
+        }
+        fields.insert(b"apiVersion".to_vec(), Part::Whole);
+        fields.insert(b"kind".to_vec(), Part::Whole);
+        fields.insert(b"metadata".to_vec(), metadata);
+        Part::Only(fields)
+    }
+
+    /// The JSON of an object, as far as it is decoded; `None` if that is all of
+    /// it, or if it is no JSON.
+    pub(super) fn of(&self, json: &[u8]) -> Option<Vec<u8>> {
+        let mut cut = Cut {
+            json,
+            kept: Vec::new(),
+            from: 0,
+        };
+        cut.value(self, blanks(json, 0), true)?;
+        if cut.from == 0 {
             return None;
         }
-        let value = blanks(json, colon + 1);
-        let value = value..end(json, value)?;
-        if &json[name.start + 1..name.end - 1] == wanted {
-            return Some(Member { comma, name, value });
-        }
-        at = blanks(json, value.end);
-        comma = Some(at).filter(|at| json.get(*at) == Some(&b','));
-        comma?;
+        cut.kept.extend_from_slice(&json[cut.from..]);
+        Some(cut.kept)
     }
 }
 
-/// The place behind the value that begins at `at`.
-fn end(json: &[u8], mut at: usize) -> Option<usize> {
-    let mut depth = 0usize;
+/// Adds the field at a path to those that are decoded.
+fn add(fields: &mut BTreeMap<Vec<u8>, Part>, path: &str) {
+    let (name, below) = match path.split_once('.') {
+        Some((name, below)) => (name, Some(below)),
+        None => (path, None),
+    };
+    let part = fields.entry(name.into()).or_insert(Part::Nothing);
+    match (below, &mut *part) {
+        (_, Part::Whole) => {}
+        (None, _) => *part = Part::Whole,
+        (Some(below), Part::Only(fields)) => add(fields, below),
+        (Some(below), _) => {
+            let mut fields = BTreeMap::new();
+            add(&mut fields, below);
+            *part = Part::Only(fields);
+        }
+    }
+}
+
+/// JSON that is gone through, and what is kept of it.
+struct Cut<'a> {
+    json: &'a [u8],
+    kept: Vec<u8>,
+    /// How far it was kept or left out; what follows is still to be kept.
+    from: usize,
+}
+
+impl Cut<'_> {
+    fn leave_out(&mut self, range: Range<usize>) {
+        self.kept
+            .extend_from_slice(&self.json[self.from..range.start]);
+        self.from = range.end;
+    }
+
+    /// Goes through the value at `at`; the place behind it. With `is_last`,
+    /// nothing behind what is to be cut has to be looked at.
+    fn value(&mut self, part: &Part, at: usize, is_last: bool) -> Option<usize> {
+        match (part, self.json.get(at)?) {
+            (Part::AllBut(named), b'{') => self.object(named, true, at, is_last),
+            (Part::Only(named), b'{') => self.object(named, false, at, is_last),
+            (Part::Only(named), b'[') => {
+                let mut at = blanks(self.json, at + 1);
+                while self.json.get(at)? != &b']' {
+                    at = match self.json[at] {
+                        b'{' => self.object(named, false, at, false)?,
+                        _ => end(self.json, at, 0)?,
+                    };
+                    at = blanks(self.json, at);
+                    if self.json.get(at) == Some(&b',') {
+                        at = blanks(self.json, at + 1);
+                    }
+                }
+                Some(at + 1)
+            }
+            _ => end(self.json, at, 0),
+        }
+    }
+
+    fn object(
+        &mut self,
+        named: &BTreeMap<Vec<u8>, Part>,
+        others: bool,
+        open: usize,
+        is_last: bool,
+    ) -> Option<usize> {
+        let json = self.json;
+        let mut left = named.len();
+        // Where the members begin that were left out last, and where those end that were kept.
+        let (mut out, mut kept) = (None, open + 1);
+        let mut at = blanks(json, open + 1);
+        while json.get(at)? != &b'}' {
+            if others && left == 0 {
+                // Nothing here is to be cut any more.
+                if let Some(from) = out {
+                    self.leave_out(from..at);
+                }
+                return if is_last { Some(at) } else { end(json, at, 1) };
+            }
+            let name = at..text(json, at)?;
+            let colon = blanks(json, name.end);
+            if json.get(colon) != Some(&b':') {
+                return None;
+            }
+            let value = blanks(json, colon + 1);
+            let part = match named.get(&json[name.start + 1..name.end - 1]) {
+                Some(part) => {
+                    left = left.saturating_sub(1);
+                    part
+                }
+                None if others => &Part::Whole,
+                None => &Part::Nothing,
+            };
+            let behind = if matches!(part, Part::Nothing) {
+                out.get_or_insert(name.start);
+                end(json, value, 0)?
+            } else {
+                if let Some(from) = out.take() {
+                    self.leave_out(from..name.start);
+                }
+                let is_last = is_last && others && left == 0;
+                kept = self.value(part, value, is_last)?;
+                if is_last {
+                    return Some(kept);
+                }
+                kept
+            };
+            at = blanks(json, behind);
+            if json.get(at) == Some(&b',') {
+                at = blanks(json, at + 1);
+            }
+        }
+        if out.is_some() {
+            // A comma before them goes too.
+            self.leave_out(kept..at);
+        }
+        Some(at + 1)
+    }
+}
+
+/// The place behind the value that begins at `at`; or, from inside of `depth`
+/// objects and lists, behind those.
+fn end(json: &[u8], mut at: usize, mut depth: usize) -> Option<usize> {
     loop {
         match json.get(at)? {
             b'"' => at = text(json, at)?,
@@ -76,7 +198,11 @@ fn end(json: &[u8], mut at: usize) -> Option<usize> {
             }
             _ => {
                 let is_over = |byte: &u8| b",:]} \t\r\n".contains(byte);
-                at += json[at..].iter().position(is_over)?;
+                let length = json[at..].iter().position(is_over)?;
+                if length == 0 {
+                    return None;
+                }
+                at += length;
             }
         }
         if depth == 0 {
@@ -118,7 +244,43 @@ mod tests {
     use super::*;
 
     fn cut(json: &str) -> Option<String> {
-        without_managed_fields(json.as_bytes()).map(|json| String::from_utf8(json).unwrap())
+        let cut = Part::without_managed_fields().of(json.as_bytes());
+        cut.map(|json| String::from_utf8(json).unwrap())
+    }
+
+    fn only(paths: &[&str]) -> Part {
+        let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+        Part::without_managed_fields().only(&paths)
+    }
+
+    #[test]
+    fn only_the_fields_that_are_named_are_left() {
+        let part = only(&["spec.nodeName", "spec.containers.ports", "status"]);
+        for (whole, left) in [
+            (
+                r#"{"kind":"Pod","spec":{"containers":[{"name":"a","ports":[1]},{"name":"b"},3],"nodeName":"n"},"status":{"a":1}}"#,
+                r#"{"kind":"Pod","spec":{"containers":[{"ports":[1]},{},3],"nodeName":"n"},"status":{"a":1}}"#,
+            ),
+            (
+                r#"{ "other" : 1 , "metadata" : {"managedFields":[], "name" : "x"} , "spec" : { "a" : 1 , "nodeName" : "n" , "b" : 2 } }"#,
+                r#"{ "metadata" : {"name" : "x"} , "spec" : { "nodeName" : "n"} }"#,
+            ),
+            (r#"{"spec":{"a":1}}"#, r#"{"spec":{}}"#),
+            (r#"{"spec":7,"more":[]}"#, r#"{"spec":7}"#),
+        ] {
+            let cut = part.of(whole.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(cut).unwrap(), left);
+        }
+        assert_eq!(part.of(br#"{"kind":"Pod","status":{}}"#), None);
+    }
+
+    #[test]
+    fn a_path_within_another_adds_nothing() {
+        let whole = br#"{"spec":{"a":{"b":1,"c":2},"d":3}}"#;
+        for paths in [["spec.a", "spec.a.b"], ["spec.a.b", "spec.a"]] {
+            let cut = only(&paths).of(whole).unwrap();
+            assert_eq!(cut, br#"{"spec":{"a":{"b":1,"c":2}}}"#);
+        }
     }
 
     #[test]
@@ -190,9 +352,19 @@ mod tests {
         }
 
         #[test]
+        fn what_is_named_does_not_change(spec in any_value(), rest in any_value(), pretty: bool) {
+            let object = json!({"a": rest, "kind": rest, "spec": {"a": rest, "metadata": spec}, "z": rest});
+            let expected = json!({"kind": rest, "spec": {"metadata": spec}});
+            let text = if pretty { format!("{object:#}") } else { object.to_string() };
+            let left = only(&["spec.metadata"]).of(text.as_bytes()).unwrap();
+            prop_assert_eq!(serde_json::from_slice::<Value>(&left).unwrap(), expected);
+        }
+
+        #[test]
         fn nonsense_is_left_alone(text in "[\\[\\]{}\",:\\\\a ]{0,24}") {
             let _ = cut(&text);
             let _ = cut(&format!("{{\"metadata\":{text}"));
+            let _ = only(&["a.a"]).of(format!("{{\"a\":{text}").as_bytes());
         }
     }
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -72,10 +73,10 @@ impl<K: Object> Informer<K> {
         inner.subscribers.add(codec, present, synced)
     }
 
-    /// The objects as they are now. Never waits.
+    /// The objects as they are now. Waits for nothing but a change that is just
+    /// being taken in.
     pub fn snapshot(&self) -> Snapshot<K> {
-        let published = self.shared.published.read();
-        Snapshot::new(published.unwrap_or_else(PoisonError::into_inner).clone())
+        Snapshot::new(self.shared.view())
     }
 
     /// Waits until all that was there has been listed once. Returns at once
@@ -110,6 +111,9 @@ pub(super) struct Shared {
     inner: Mutex<Inner>,
     /// What readers see. Locked only to exchange or to copy the reference.
     published: RwLock<Arc<View>>,
+    /// Whether the watch has shown more since. Changes that nobody reads between
+    /// are then made in place; a view that is published has to be copied for the next.
+    is_behind: AtomicBool,
     /// How many scopes have not been listed yet.
     unsynced: watch::Sender<usize>,
 }
@@ -139,6 +143,7 @@ impl Shared {
         let unsynced: BTreeSet<_> = selection.scopes().into_iter().collect();
         let codec = Arc::new(Codec::new(reader));
         Shared {
+            is_behind: AtomicBool::new(false),
             published: RwLock::new(Arc::new(View::empty(kind.clone(), codec.clone()))),
             unsynced: watch::Sender::new(unsynced.len()),
             inner: Mutex::new(Inner {
@@ -202,6 +207,8 @@ impl Shared {
                 for object in &unreadable {
                     self.warn_unreadable(object);
                 }
+                // A long list takes its time: until then there is something to read.
+                self.catch_up();
                 let mut changed = self.lock();
                 let inner = &mut *changed;
                 inner.lists += 1;
@@ -257,11 +264,25 @@ impl Shared {
         }
     }
 
-    /// Changes the store, shows it to readers, then tells the subscribers.
+    /// What readers see.
+    fn view(&self) -> Arc<View> {
+        self.catch_up();
+        let published = self.published.read();
+        published.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shows what the watch has shown.
+    fn catch_up(&self) {
+        if self.is_behind.load(Ordering::Acquire) {
+            self.publish(&self.lock());
+        }
+    }
+
+    /// Changes the store, for readers to see, then tells the subscribers.
     fn observe(&self, change: impl FnOnce(&mut Inner) -> Vec<Change>) {
         let mut inner = self.lock();
         let changes = change(&mut inner);
-        self.publish(&inner);
+        self.is_behind.store(true, Ordering::Release);
         inner.changes += changes.len() as u64;
         inner.subscribers.send(&changes);
     }
@@ -273,6 +294,7 @@ impl Shared {
     }
 
     fn publish(&self, inner: &Inner) {
+        self.is_behind.store(false, Ordering::Release);
         let view = Arc::new(inner.store.view().clone());
         let mut published = self
             .published
@@ -356,9 +378,7 @@ impl Shared {
 
     /// How many bytes the objects take; see [`View::bytes`].
     pub(super) fn bytes(&self) -> u64 {
-        let published = self.published.read();
-        let view = published.unwrap_or_else(PoisonError::into_inner).clone();
-        view.bytes()
+        self.view().bytes()
     }
 
     pub(super) fn unsynced(&self) -> watch::Receiver<usize> {

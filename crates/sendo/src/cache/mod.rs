@@ -364,9 +364,9 @@ impl Cache {
         }
     }
 
-    /// Whether objects of a kind are changed before they are kept.
-    pub(crate) fn is_transformed<K: Object>(&self, kind: &Kind) -> bool {
-        self.shared.options.of::<K>(kind).transform.is_some()
+    /// Whether objects of a kind are cut down before they are kept.
+    pub(crate) fn is_cut<K: Object>(&self, kind: &Kind) -> bool {
+        self.shared.options.of::<K>(kind).cuts()
     }
 
     fn id<K: Object>(&self, kind: &Kind, selection: &Selection) -> InformerId {

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::cut::without_managed_fields;
 use super::held::AnyObject;
 use super::options::KindOptions;
 use crate::client::without_values;
@@ -40,10 +39,7 @@ impl<K: Object> Reader for KindOptions<K> {
     }
 
     fn read(&self, json: &[u8]) -> Result<Arc<dyn AnyObject>, String> {
-        let cut = match self.keep_managed_fields {
-            true => None,
-            false => without_managed_fields(json),
-        };
+        let cut = self.part.of(json);
         let object = decode::<K>(cut.as_deref().unwrap_or(json));
         let object = object.map_err(|error| without_values(&error))?;
         Ok(Arc::new(self.trim(object)?))
@@ -54,8 +50,11 @@ impl<K: Object> Reader for KindOptions<K> {
     }
 
     fn copy(&self, object: &dyn Any) -> Option<Arc<dyn AnyObject>> {
-        let object = object.downcast_ref::<K>()?.clone();
-        Some(Arc::new(self.trim(object).ok()?))
+        let object = object.downcast_ref::<K>()?;
+        if self.only.is_some() {
+            return self.read(&serde_json::to_vec(object).ok()?).ok();
+        }
+        Some(Arc::new(self.trim(object.clone()).ok()?))
     }
 }
 

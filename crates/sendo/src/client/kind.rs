@@ -220,10 +220,10 @@ impl<K: Object> KindClient<K> {
     /// The newest state known: the cache's, which has this program's own writes,
     /// or else what the API server has.
     ///
-    /// An object that a transform has cut down in the cache is never written
+    /// An object that is cut down in the cache is never written
     /// back from there: it would lose what was cut.
     pub(super) async fn newest(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Error> {
-        let whole = !self.client.cache().is_transformed::<K>(&self.kind);
+        let whole = !self.client.cache().is_cut::<K>(&self.kind);
         if let Some(cached) = self.cached(key).filter(|_| whole) {
             return Ok(Some(cached));
         }

@@ -104,19 +104,21 @@ pub struct Args {
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = 10,
+        default_value = "10",
+        value_parser = seconds,
         env = "SENDO_RENEW_DEADLINE"
     )]
-    pub renew_deadline: u64,
+    pub renew_deadline: Duration,
 
     /// Seconds between two attempts to take or to renew the lease
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = 2,
+        default_value = "2",
+        value_parser = seconds,
         env = "SENDO_RETRY_PERIOD"
     )]
-    pub retry_period: u64,
+    pub retry_period: Duration,
 
     /// Serve metrics here, at /metrics
     #[arg(long, value_name = "ADDRESS", env = "SENDO_METRICS_ADDRESS")]
@@ -161,8 +163,8 @@ impl Args {
             let namespace = namespace.unwrap_or(&kube.default_namespace);
             ElectionOptions {
                 lease_duration: Duration::from_secs(self.lease_duration),
-                renew_deadline: Duration::from_secs(self.renew_deadline),
-                retry_period: Duration::from_secs(self.retry_period),
+                renew_deadline: self.renew_deadline,
+                retry_period: self.retry_period,
                 ..ElectionOptions::new(namespace, name)
             }
         });
@@ -261,6 +263,13 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
+fn seconds(text: &str) -> Result<Duration, String> {
+    let span = text.parse().ok();
+    let span = span.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    span.filter(|span| !span.is_zero())
+        .ok_or_else(|| format!("`{text}` is not a number of seconds, such as `2` or `0.5`"))
+}
+
 impl Manager {
     /// The whole of a `main`: reads flags and environment, connects, runs until
     /// Ctrl-C or SIGTERM, and stops in order. A second signal ends the process at once.
@@ -326,6 +335,18 @@ mod tests {
         );
         assert!(parse(&["--max-requests", "0"]).is_err());
         assert!(parse(&["--workers", "bucket=0"]).is_err());
+    }
+
+    #[test]
+    fn an_election_may_be_timed_in_parts_of_a_second() {
+        let args = parse(&["--retry-period", "0.5"]).unwrap();
+        assert_eq!(args.retry_period, Duration::from_millis(500));
+        assert_eq!(args.renew_deadline, Duration::from_secs(10));
+        for wrong in ["0", "-1", "soon", "inf"] {
+            let refused = parse(&[&format!("--retry-period={wrong}")]).unwrap_err();
+            let fix = "is not a number of seconds, such as `2` or `0.5`";
+            assert!(refused.to_string().contains(fix), "{refused}");
+        }
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl Reflector {
         if let Some(page) = page {
             request = request.query("continue", &page);
         }
-        match self.fetch_page(&request).await {
+        // Boxed, as below: a watch lasts, and would keep the room that asking takes.
+        match Box::pin(self.fetch_page(&request)).await {
             Ok(page) => self.take_in(machine, Input::Page(page)).wait(),
             Err(error) => {
                 let least = error.retry_after().unwrap_or_default();
@@ -116,7 +117,7 @@ impl Reflector {
         let request = request.query("timeoutSeconds", &seconds.to_string());
         let opened = self.clock.now();
         let dead = opened + Duration::from_secs(seconds) + GRACE;
-        let mut lines = match self.transport.open(&request).await {
+        let mut lines = match Box::pin(self.transport.open(&request)).await {
             Ok(body) => Lines::new(body),
             Err(error) => {
                 // An API server that knows no streamed lists refuses the parameters.

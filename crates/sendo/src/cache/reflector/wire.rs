@@ -121,8 +121,20 @@ impl Page {
     }
 }
 
+/// The beginnings of the lines that come most, as every API server writes them.
+const APPLIED: [&[u8]; 2] = [
+    br#"{"type":"ADDED","object":"#,
+    br#"{"type":"MODIFIED","object":"#,
+];
+
 impl Line {
     pub(super) fn decode(line: &[u8], reader: &dyn Reader) -> Result<Self, serde_json::Error> {
+        // Where the object ends need not be looked for.
+        let rest = APPLIED.iter().find_map(|begins| line.strip_prefix(*begins));
+        let object = rest.and_then(|rest| rest.trim_ascii_end().strip_suffix(b"}"));
+        if let Some(object) = object.and_then(|object| reader.read(object).ok()) {
+            return Ok(Line::Applied(object));
+        }
         let raw: RawLine<'_> = serde_json::from_slice(line)?;
         let deleted = match raw.r#type {
             "ADDED" | "MODIFIED" => false,
