@@ -112,7 +112,7 @@ impl NumberPath {
         };
         match number {
             ..0 => refuse(number, "should be a non-negative integer".to_owned()),
-            ..=MAX_REPLICAS => None,
+            0..=MAX_REPLICAS => None,
             _ => refuse(
                 number,
                 format!("should be less than or equal to {MAX_REPLICAS}"),

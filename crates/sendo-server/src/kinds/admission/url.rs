@@ -91,8 +91,9 @@ fn check_host(host: &str) -> Result<(), String> {
         Some(_) => return Err("invalid IP-literal".to_owned()),
         None => host.find(':').map_or("", |colon| &host[colon..]),
     };
-    let digits = port.strip_prefix(':').unwrap_or_default();
-    if !port.is_empty() && !(port.starts_with(':') && digits.bytes().all(|b| b.is_ascii_digit())) {
+    let digits = port.strip_prefix(':');
+    let is_port = digits.is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    if !port.is_empty() && !is_port {
         return Err(format!("invalid port {} after host", go_quote(port)));
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c);
