@@ -24,6 +24,7 @@ use serde_json::Value;
 
 pub use check::{CheckOptions, check};
 pub(crate) use formats::has_format;
+pub use formats::unrecognized_formats;
 pub use pattern::{Pattern, PatternError};
 pub use rules::{Rules, Verdict};
 

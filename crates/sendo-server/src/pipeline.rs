@@ -107,7 +107,9 @@ async fn on_resource(
     if let Some(text) = resource.deprecation() {
         request.warn(text);
     }
-    accept(request, resource.custom.is_some())?;
+    let streams =
+        matches!(action, Action::List | Action::Watch) && resource.facts.has_verb("watch");
+    accept(request, resource.custom.is_some(), streams)?;
     let call = Call {
         server,
         request,
@@ -187,6 +189,15 @@ const WRITTEN: [&str; 3] = [
     "application/vnd.kubernetes.protobuf",
 ];
 
+/// The same where a watch may be asked for, which comes in pieces.
+const STREAMED: [&str; 5] = [
+    WRITTEN[0],
+    WRITTEN[1],
+    WRITTEN[2],
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+
 /// Media types that patches of custom resources come in, as refusals list them.
 const CUSTOM_PATCHES: [&str; 3] = [
     "application/json-patch+json",
@@ -194,8 +205,8 @@ const CUSTOM_PATCHES: [&str; 3] = [
     "application/apply-patch+yaml",
 ];
 
-/// Agrees on the media types of body and answer.
-fn accept(request: &mut Request, is_custom: bool) -> Result<(), Status> {
+/// Agrees on the media types of body and answer; `streams` where the answer may be a watch.
+fn accept(request: &mut Request, is_custom: bool, streams: bool) -> Result<(), Status> {
     let patch = PatchType::of(request);
     // Custom resources say nothing of how their lists merge.
     let known = patch.is_some_and(|patch| !is_custom || patch != PatchType::Strategic);
@@ -217,6 +228,9 @@ fn accept(request: &mut Request, is_custom: bool) -> Result<(), Status> {
     };
     let form = negotiate::resource(request.accept().as_deref(), protobuf);
     request.form = form.map_err(|refusal| match refusal {
+        // Custom resources are not behind the gate that only looks at media types.
+        Refusal::MediaType if is_custom => Status::not_acceptable_parameters(&WRITTEN),
+        Refusal::MediaType if streams => Status::not_acceptable(&STREAMED),
         Refusal::MediaType => Status::not_acceptable(&WRITTEN),
         Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
     })?;

@@ -22,9 +22,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let kind = GroupVersionKind::new(&facts.group, &facts.version, &facts.kind);
     let mut review = decode::body(call, &kind, &options)?;
-    if call.resource.is_namespaced() {
-        decode::place(call, &mut review)?;
-    }
+    decode::place(call, &mut review)?;
     MetaMut::of(&mut review).remove("managedFields");
     ownership::update(call, &Value::Null, &mut review);
     let status = match facts.kind.as_str() {

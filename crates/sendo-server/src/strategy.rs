@@ -20,6 +20,8 @@ pub(crate) enum Strategy {
     Status,
     /// A subresource with rules of its own.
     Other(Update),
+    /// What the server itself sets, which no rule is asked about.
+    Unjudged,
 }
 
 impl Strategy {
@@ -28,6 +30,7 @@ impl Strategy {
         let rules = resource.rules;
         match (self, &resource.custom) {
             (Strategy::Other(update), _) => (update.prepare)(cx, new, old),
+            (Strategy::Unjudged, _) => {}
             (Strategy::Main, Some(custom)) => custom.prepare_update(new, old),
             (Strategy::Status, Some(custom)) => custom.prepare_status_update(new, old),
             (Strategy::Main, None) => (rules.prepare_for_update)(cx, new, old),
@@ -48,6 +51,7 @@ impl Strategy {
             (Strategy::Main, Some(custom)) => return custom.validate_update(new, old),
             (Strategy::Status, Some(custom)) => return custom.validate_status_update(new, old),
             (Strategy::Other(update), _) => (update.validate)(cx, new, old),
+            (Strategy::Unjudged, _) => Vec::new(),
             (Strategy::Main, None) => (rules.validate_update)(cx, new, old),
             (Strategy::Status, None) => (rules.validate_status_update)(cx, new, old),
         };

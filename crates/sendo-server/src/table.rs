@@ -1,15 +1,13 @@
 //! Objects as rows and columns, for people.
 
-use http::StatusCode;
 use jiff::Timestamp;
 use sendo_apimachinery::Status;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::resources::Column;
 use serde_json::{Map, Value, json};
 
-use crate::answer::{self, Answer};
 use crate::call::Call;
-use crate::negotiate::{MetaVersion, View};
+use crate::negotiate::MetaVersion;
 use crate::printers;
 use crate::resource::Resource;
 use crate::server::Server;
@@ -179,16 +177,11 @@ pub(crate) fn row(
 }
 
 /// A Table of a Scale, which has columns of its own.
-pub(crate) fn of_scale(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Status> {
-    let version = match call.request.form.view {
-        View::Table(version) => version,
-        _ => {
-            return Err(Status::not_acceptable_parameters(&[
-                "application/json",
-                "application/yaml",
-            ]));
-        }
-    };
+pub(crate) fn of_scale(
+    call: &Call<'_>,
+    version: MetaVersion,
+    scale: &Value,
+) -> Result<Value, Status> {
     let include = Include::of(call)?;
     let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "format": "", "description": format!("{name} of the Scale."), "priority": 0});
     let columns = json!([
@@ -222,8 +215,5 @@ pub(crate) fn of_scale(call: &Call<'_>, code: StatusCode, scale: &Value) -> Resu
     if let Some(at) = metadata.get("resourceVersion") {
         head.insert("resourceVersion".to_owned(), at.clone());
     }
-    Ok(Answer::Json(
-        code,
-        answer::to_bytes(&table(version, head, columns, vec![row])),
-    ))
+    Ok(table(version, head, columns, vec![row]))
 }

@@ -48,14 +48,8 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Resu
         ),
         View::Metadata(version) => metadata(&mut out, version, stored),
         View::MetadataList(_) => {
-            return Err(Status::new(
-                406,
-                Reason::NotAcceptable,
-                format!(
-                    "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-                    go_type(call.resource, &call.resource.facts.kind)
-                ),
-            ));
+            let own = go_type(call.resource, &call.resource.facts.kind);
+            return Err(not_a_list(&own));
         }
         View::Table(version) => {
             let table = crate::table::of_object(call, version, stored)?;
@@ -63,6 +57,14 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Resu
         }
     }
     Ok(Answer::Json(code, out.into()))
+}
+
+/// The refusal to show one object, of a type that Go calls so, as a list.
+pub(crate) fn not_a_list(go_type: &str) -> Status {
+    let message = format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({go_type})"
+    );
+    Status::new(406, Reason::NotAcceptable, message)
 }
 
 /// Writes a whole object in the version of `resource`.

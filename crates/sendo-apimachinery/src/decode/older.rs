@@ -23,8 +23,12 @@ const OLDER: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "apiextensions.k8s.io/v1beta1",
+        &["CustomResourceDefinition"],
+    ),
+    (
         "apps/v1beta1",
-        &["ControllerRevision", "Deployment", "StatefulSet"],
+        &["ControllerRevision", "Deployment", "Scale", "StatefulSet"],
     ),
     (
         "apps/v1beta2",
@@ -33,6 +37,7 @@ const OLDER: &[(&str, &[&str])] = &[
             "DaemonSet",
             "Deployment",
             "ReplicaSet",
+            "Scale",
             "StatefulSet",
         ],
     ),
@@ -57,6 +62,17 @@ const OLDER: &[(&str, &[&str])] = &[
     ("coordination.k8s.io/v1beta1", &["Lease"]),
     ("discovery.k8s.io/v1beta1", &["EndpointSlice"]),
     ("events.k8s.io/v1beta1", &["Event"]),
+    (
+        "extensions/v1beta1",
+        &[
+            "DaemonSet",
+            "Deployment",
+            "Ingress",
+            "NetworkPolicy",
+            "ReplicaSet",
+            "Scale",
+        ],
+    ),
     (
         "flowcontrol.apiserver.k8s.io/v1beta1",
         &["FlowSchema", "PriorityLevelConfiguration"],

@@ -44,7 +44,7 @@ pub(super) fn read(shape: &Shape, look: &Look<'_>) -> Scalar {
             Err(_) => wrong_type(format!("number {text}")),
         },
         (Shape::Double, Look::Number(text)) => match text.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Some(number.into())),
+            Ok(number) if number.is_finite() => Ok(Some(as_go_writes(number))),
             _ => wrong_type(format!("number {text}")),
         },
         (Shape::Bytes, Look::Text(text)) => bytes(text),
@@ -87,6 +87,16 @@ fn quantity(text: &str) -> Scalar {
     match text.trim().parse::<Quantity>() {
         Ok(quantity) => Ok(Some(quantity.to_string().into())),
         Err(error) => unreadable(error.to_string()),
+    }
+}
+
+/// A whole number has no fraction in Go's JSON.
+#[allow(clippy::cast_possible_truncation)] // it has no fraction, and fits
+fn as_go_writes(number: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match number.fract() == 0.0 && number.abs() < EXACT {
+        true => (number as i64).into(),
+        false => number.into(),
     }
 }
 

@@ -3,9 +3,41 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;
+use serde_json::{Map, Value};
 
 use crate::addresses::Cidr;
 use crate::names;
+
+/// The formats in a schema, and in those within it, that constrain nothing because nobody knows them.
+pub fn unrecognized_formats(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    // Not by recursion: a schema may be thousands of levels deep.
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        let format = schema["format"].as_str().unwrap_or_default();
+        let is_known = match schema["type"].as_str().unwrap_or_default() {
+            "" | "string" => has_format("", format).is_some(),
+            "integer" => matches!(format, "int32" | "int64"),
+            "number" => matches!(format, "float" | "double"),
+            _ => false,
+        };
+        if !format.is_empty() && !is_known {
+            found.push(format.to_owned());
+        }
+        let single = ["items", "not", "additionalProperties", "additionalItems"];
+        let lists = ["allOf", "anyOf", "oneOf"];
+        let maps = ["properties", "patternProperties", "definitions"];
+        let single = single.iter().map(|key| &schema[key]);
+        let lists = lists.iter().filter_map(|key| schema[key].as_array());
+        let maps = maps.iter().filter_map(|key| schema[key].as_object());
+        let within = single
+            .chain(lists.flatten())
+            .chain(maps.flat_map(Map::values));
+        let within: Vec<&Value> = within.filter(|schema| schema.is_object()).collect();
+        open.extend(within.into_iter().rev());
+    }
+    found
+}
 
 /// Whether a text has a format; `None` if the format is unknown, which constrains nothing.
 ///

@@ -11,13 +11,14 @@ use serde_json::Value;
 use super::{forbid, lookup};
 use crate::call::Call;
 use crate::keys::Keys;
+use crate::kinds::pod::defaults;
 use crate::kinds::resources::amount;
 use crate::kinds::value::{Read, Write};
 
 /// Tells what a limit range has set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-type Amounts = BTreeMap<String, Quantity>;
+pub(super) type Amounts = BTreeMap<String, Quantity>;
 
 /// What something asks for.
 #[derive(Default)]
@@ -33,13 +34,19 @@ async fn ranges(call: &Call<'_>) -> Result<Vec<Arc<Value>>, Status> {
 
 /// Gives the containers of a new pod what the ranges of its namespace say by default.
 pub(super) async fn admit_pod(call: &Call<'_>, pod: &mut Value) -> Result<(), Status> {
+    let mut is_changed = false;
     for range in ranges(call).await? {
-        default_containers(&range, pod);
+        is_changed |= default_containers(&range, pod);
+    }
+    if is_changed {
+        // The pod as a whole asks for what its containers got.
+        defaults::pod(pod);
     }
     Ok(())
 }
 
-fn default_containers(range: &Value, pod: &mut Value) {
+/// Gives containers what one range says; returns whether any lacked something.
+fn default_containers(range: &Value, pod: &mut Value) -> bool {
     let limits = range.at("spec").items("limits").iter();
     let of_containers = limits.filter(|limit| limit.text("type") == "Container");
     let (mut requests, mut limits) = (BTreeMap::new(), BTreeMap::new());
@@ -76,12 +83,14 @@ fn default_containers(range: &Value, pod: &mut Value) {
             }
         }
     }
-    if !told.is_empty() {
+    let is_changed = !told.is_empty();
+    if is_changed {
         let text = format!("LimitRanger plugin set: {}", told.join("; "));
         pod.object("metadata")
             .object("annotations")
             .set(ANNOTATION, text);
     }
+    is_changed
 }
 
 /// Refuses a pod that asks for less or more than the ranges of its namespace allow.
@@ -151,7 +160,7 @@ fn pod_faults(range: &Value, spec: &Value) -> Vec<String> {
     faults
 }
 
-fn amounts(list: &Value) -> Amounts {
+pub(super) fn amounts(list: &Value) -> Amounts {
     let members = list.as_object().into_iter().flatten();
     members
         .map(|(name, value)| (name.clone(), amount(value)))
@@ -168,36 +177,41 @@ fn asked_by(container: &Value) -> Asked {
 
 /// What a pod asks for as a whole: all its containers together, or more if an init container needs it.
 fn asked_by_pod(spec: &Value) -> Asked {
-    let total = |key: &str| {
-        let mut total = Amounts::new();
-        for container in spec.items("containers") {
-            add(&mut total, &amounts(container.at("resources").at(key)));
-        }
-        let (mut sidecars, mut most) = (Amounts::new(), Amounts::new());
-        for container in spec.items("initContainers") {
-            let own = amounts(container.at("resources").at(key));
-            let mut needed = sidecars.clone();
-            add(&mut needed, &own);
-            if container.text("restartPolicy") == "Always" {
-                add(&mut total, &own);
-                sidecars = needed.clone();
-            }
-            raise(&mut most, &needed);
-        }
-        raise(&mut total, &most);
-        let whole = amounts(spec.at("resources").at(key));
-        let of_pods =
-            |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-        total.extend(whole.into_iter().filter(|(name, _)| of_pods(name)));
-        total
-    };
     Asked {
-        requests: total("requests"),
-        limits: total("limits"),
+        requests: requested_by_pod(spec),
+        limits: total(spec, "limits"),
     }
 }
 
-fn add(total: &mut Amounts, more: &Amounts) {
+/// The requests of [`asked_by_pod`].
+pub(super) fn requested_by_pod(spec: &Value) -> Amounts {
+    total(spec, "requests")
+}
+
+fn total(spec: &Value, key: &str) -> Amounts {
+    let mut total = Amounts::new();
+    for container in spec.items("containers") {
+        add(&mut total, &amounts(container.at("resources").at(key)));
+    }
+    let (mut sidecars, mut most) = (Amounts::new(), Amounts::new());
+    for container in spec.items("initContainers") {
+        let own = amounts(container.at("resources").at(key));
+        let mut needed = sidecars.clone();
+        add(&mut needed, &own);
+        if container.text("restartPolicy") == "Always" {
+            add(&mut total, &own);
+            sidecars = needed.clone();
+        }
+        raise(&mut most, &needed);
+    }
+    raise(&mut total, &most);
+    let whole = amounts(spec.at("resources").at(key));
+    let of_pods = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+    total.extend(whole.into_iter().filter(|(name, _)| of_pods(name)));
+    total
+}
+
+pub(super) fn add(total: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         match total.get_mut(name) {
             Some(sum) => sum.add(amount),

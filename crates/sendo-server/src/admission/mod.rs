@@ -13,6 +13,7 @@ mod limits;
 mod lookup;
 mod place;
 mod priority;
+mod resize;
 mod runtime;
 mod storage;
 mod tolerations;
@@ -77,6 +78,31 @@ pub(crate) async fn admit_update(
         topology::admit(call, new).await?;
     }
     Ok(())
+}
+
+/// Completes an object that is written through a subresource with rules of its own.
+pub(crate) async fn admit_through(call: &Call<'_>, new: &mut Value) -> Result<(), Status> {
+    if is_resize(call) && new["spec"].is_object() {
+        limits::admit_pod(call, new).await?;
+    }
+    Ok(())
+}
+
+/// Judges what came of that, once the rules of the subresource have passed it.
+pub(crate) async fn validate_through(
+    call: &Call<'_>,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Status> {
+    if is_resize(call) {
+        limits::validate_pod(call, new).await?;
+        resize::validate(call, new, old).await?;
+    }
+    Ok(())
+}
+
+fn is_resize(call: &Call<'_>) -> bool {
+    resource_of(call) == ("", "pods") && call.path.subresource.as_deref() == Some("resize")
 }
 
 /// Judges a new object that its kind's rules have passed.

@@ -9,7 +9,7 @@ use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::resources::Column;
 use sendo_apimachinery::schema::{Schema, SchemaRef, Types};
 use sendo_apimachinery::structural::{Part, Rules as Expressions, Structural, Verdict};
-use sendo_apimachinery::{Meta, MetaMut, go_quote, names};
+use sendo_apimachinery::{Meta, MetaMut, go_quote, go_value, names};
 use sendo_store::Revision;
 use sendo_world::Stop;
 use serde_json::Value;
@@ -101,32 +101,65 @@ impl NumberPath {
 
     fn validate(&self, object: &Value) -> Option<Error> {
         let path = Path::new(&self.text);
-        match self.path.first(object)? {
-            Value::Number(number) => {
-                let number = number.as_i64().filter(|number| *number < 0)?;
-                Some(Error::invalid(
-                    &path,
-                    number,
-                    "should be a non-negative integer",
-                ))
-            }
-            Value::Null => None,
+        let refuse = |number: i64, why: String| Some(Error::invalid(&path, number, why));
+        let number = match nested(object, &self.members()?) {
+            Ok(None | Some(Value::Null)) => return None,
+            Ok(Some(value)) => match value.as_i64() {
+                Some(number) => number,
+                None => return refuse(0, wrong_type(&self.text, value, "int64")),
+            },
+            Err(why) => return refuse(0, why),
+        };
+        match number {
+            ..0 => refuse(number, "should be a non-negative integer".to_owned()),
+            0..=MAX_REPLICAS => None,
+            _ => refuse(
+                number,
+                format!("should be less than or equal to {MAX_REPLICAS}"),
+            ),
+        }
+    }
+}
+
+/// How many replicas a Scale can tell.
+const MAX_REPLICAS: i64 = i32::MAX as i64;
+
+/// The value at the end of a path of members, if there is one.
+///
+/// # Errors
+/// What is on the way and has no members, as Go tells it.
+fn nested<'a>(object: &'a Value, members: &[&str]) -> Result<Option<&'a Value>, String> {
+    let mut value = object;
+    for (i, member) in members.iter().enumerate() {
+        match value {
+            Value::Null => return Ok(None),
+            Value::Object(own) => match own.get(*member) {
+                Some(next) => value = next,
+                None => return Ok(None),
+            },
             other => {
-                let kind = match other {
-                    Value::Bool(_) => "bool",
-                    Value::String(_) => "string",
-                    Value::Array(_) => "[]interface {}",
-                    _ => "map[string]interface {}",
-                };
-                let shown = cell_text(other);
-                let why = format!(
-                    "{} accessor error: {shown} is of the type {kind}, expected int64",
-                    self.text
-                );
-                Some(Error::invalid(&path, 0, why))
+                let path = format!(".{}", members[..=i].join("."));
+                return Err(wrong_type(&path, other, "map[string]interface{}"));
             }
         }
     }
+    Ok(Some(value))
+}
+
+fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
+    let kind = match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    format!(
+        "{path} accessor error: {} is of the type {kind}, expected {expected}",
+        go_value(value)
+    )
 }
 
 impl ScalePaths {
@@ -405,5 +438,46 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
 fn remove(object: &mut Value, member: &str) {
     if let Some(members) = object.as_object_mut() {
         members.remove(member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn replicas_are_a_number_that_a_scale_can_tell() {
+        let path = NumberPath::of(".spec.n").unwrap();
+        for (object, expected) in [
+            (json!({}), None),
+            (json!({"spec": null}), None),
+            (json!({"spec": {"n": 3}}), None),
+            (
+                json!({"spec": {"n": -1}}),
+                Some("Invalid value: -1: should be a non-negative integer"),
+            ),
+            (
+                json!({"spec": {"n": 2_147_483_648_i64}}),
+                Some("Invalid value: 2147483648: should be less than or equal to 2147483647"),
+            ),
+            (
+                json!({"spec": {"n": 2.0}}),
+                Some(
+                    "Invalid value: 0: .spec.n accessor error: 2 is of the type float64, expected int64",
+                ),
+            ),
+            (
+                json!({"spec": "x"}),
+                Some(
+                    "Invalid value: 0: .spec.n accessor error: x is of the type string, expected map[string]interface{}",
+                ),
+            ),
+        ] {
+            let found = path.validate(&object).map(|error| error.to_string());
+            let expected = expected.map(|text| format!(".spec.n: {text}"));
+            assert_eq!(found, expected, "{object}");
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::resource::Resource;
 use crate::wire::TypeMeta;
 
 pub(crate) use custom::{Custom, RULES, ScalePaths};
-pub(crate) use validate::{validate_create, validate_update};
+pub(crate) use validate::{validate_create, validate_status, validate_update};
 
 /// The group of definitions.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";

@@ -3,6 +3,7 @@
 //! Paths are those of Kubernetes' own, older form of the object: what all
 //! versions say alike stands once, above them.
 
+mod conversion;
 mod paths;
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
@@ -66,6 +67,12 @@ pub(crate) fn validate_update(new: &Value, old: &Value, types: &Types) -> Vec<Er
     ));
     errors.extend(validate_rest(new));
     errors
+}
+
+/// What is wrong with a changed status.
+pub(crate) fn validate_status(new: &Value) -> Vec<Error> {
+    let path = Path::new("status").child("acceptedNames");
+    validate_names(&new["status"]["acceptedNames"], &path)
 }
 
 fn validate(definition: &Value, types: &Types) -> Vec<Error> {
@@ -149,31 +156,10 @@ fn validate_spec(definition: &Value, types: &Types) -> Vec<Error> {
             ));
         }
     }
-    errors.extend(validate_conversion(
+    errors.extend(conversion::validate(
         &spec["conversion"],
         &path.child("conversion"),
     ));
-    errors
-}
-
-fn validate_conversion(conversion: &Value, path: &Path) -> Vec<Error> {
-    let strategy = text(&conversion["strategy"]);
-    if strategy != "Webhook" {
-        let place = path.child("strategy");
-        let known = strategy == "None";
-        let unknown = || Error::not_supported(&place, strategy, &["None", "Webhook"]);
-        return (!known).then(unknown).into_iter().collect();
-    }
-    let webhook = &conversion["webhook"];
-    let mut errors = Vec::new();
-    if webhook["clientConfig"].is_null() {
-        let why = "required when strategy is set to Webhook";
-        errors.push(Error::required(&path.child("webhookClientConfig"), why));
-    }
-    if texts(&webhook["conversionReviewVersions"]).is_empty() {
-        let place = path.child("conversionReviewVersions");
-        errors.push(Error::required(&place, ""));
-    }
     errors
 }
 

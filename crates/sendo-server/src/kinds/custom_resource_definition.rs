@@ -1,5 +1,7 @@
 //! CustomResourceDefinitions: their own defaults, and what a write of one may set.
 
+use sendo_apimachinery::go_quote;
+use sendo_apimachinery::structural::unrecognized_formats;
 use serde_json::{Value, json};
 
 use super::value::{Read, Write};
@@ -21,8 +23,24 @@ pub(super) const RULES: Rules = Rules {
         remember_storage_version(new);
     },
     prepare_for_status_update: writes::status_with_metadata,
+    warnings_on_create: |definition| warn_of(&formats(definition), &[]),
+    warnings_on_update: |new, old| warn_of(&formats(new), &formats(old)),
     ..Rules::NEUTRAL
 };
+
+/// The formats that no value is held to.
+fn formats(definition: &Value) -> Vec<String> {
+    let versions = definition.at("spec").items("versions").iter();
+    versions
+        .flat_map(|version| unrecognized_formats(version.at("schema").at("openAPIV3Schema")))
+        .collect()
+}
+
+fn warn_of(formats: &[String], known: &[String]) -> Vec<String> {
+    let new = formats.iter().filter(|format| !known.contains(format));
+    new.map(|format| format!("unrecognized format {}", go_quote(format)))
+        .collect()
+}
 
 fn default_definition(definition: &mut Value) {
     let spec = definition.object("spec");
@@ -85,6 +103,29 @@ mod tests {
             json!({"strategy": "None"})
         );
         assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
+    }
+
+    #[test]
+    fn formats_that_nobody_knows_are_told_once() {
+        let with = |formats: &[&str]| {
+            let properties = formats.iter().enumerate().map(|(i, format)| {
+                let schema =
+                    json!({"type": "array", "items": {"type": "string", "format": format}});
+                (i.to_string(), schema)
+            });
+            let properties = properties.collect::<serde_json::Map<_, _>>();
+            let schema = json!({"type": "object", "properties": properties});
+            json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}})
+        };
+        let new = with(&["date-time", "x", "int32"]);
+        assert_eq!(
+            (RULES.warnings_on_create)(&new),
+            ["unrecognized format \"x\"", "unrecognized format \"int32\""]
+        );
+        assert_eq!(
+            (RULES.warnings_on_update)(&new, &with(&["x"])),
+            ["unrecognized format \"int32\""]
+        );
     }
 
     #[test]

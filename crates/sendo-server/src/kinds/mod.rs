@@ -56,6 +56,7 @@ pub(crate) mod value;
 mod workloads;
 mod writes;
 
+pub(crate) use admission::webhook_client;
 pub(crate) use network::service;
 
 use jiff::Timestamp;

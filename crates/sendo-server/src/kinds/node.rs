@@ -110,7 +110,16 @@ fn validate(node: &Value) -> Errors {
         .iter()
         .map(|range| Cidr::parse(range).map(|range| range.network().is_ipv4()))
         .collect();
-    let is_dual = versions.contains(&Some(true)) && versions.contains(&Some(false));
+    let unreadable = versions.iter().position(Option::is_none);
+    if let Some(i) = unreadable.filter(|_| ranges.len() > 1) {
+        let fault = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{i}]: <nil> (invalid CIDR address: {})",
+            ranges[i]
+        );
+        errors.push(Error::internal(&path, fault));
+    }
+    let is_dual =
+        unreadable.is_none() && versions.contains(&Some(true)) && versions.contains(&Some(false));
     if ranges.len() > 1 && (!is_dual || ranges.len() > 2) {
         let fault = "may specify no more than one CIDR for each IP family";
         errors.push(Error::invalid(&path, ranges, fault));
@@ -118,7 +127,6 @@ fn validate(node: &Value) -> Errors {
     errors
 }
 
-/// Taints are reported as if they were metadata.
 /// Features by name, sorted, each once.
 fn declared_features(errors: &mut Errors, status: &Value) {
     const MAX: usize = 253;
@@ -159,6 +167,7 @@ fn is_feature(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(word)
 }
 
+/// Taints are reported as if they were metadata.
 fn taints(errors: &mut Errors, node: &Value) {
     let path = Path::new("metadata").child("taints");
     let mut seen: Vec<(&str, &str)> = Vec::new();
@@ -205,6 +214,7 @@ fn amounts(errors: &mut Errors, status: &Value) {
 fn validate_update(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     amounts(&mut errors, new.at("status"));
+    declared_features(&mut errors, new.at("status"));
     let addresses = new.at("status").items("addresses");
     for (i, address) in addresses.iter().enumerate() {
         if addresses[..i].contains(address) {
@@ -399,6 +409,19 @@ mod tests {
              {\"Key\":\"a\",\"Value\":\"2\",\"Effect\":\"NoSchedule\",\"TimeAdded\":null}: \
              taints must be unique by key and effect pair"
         );
+    }
+
+    #[test]
+    fn two_pod_ranges_are_of_two_families() {
+        let told = |ranges: Value| -> Vec<String> {
+            let node = json!({"metadata": {"name": "n"}, "spec": {"podCIDRs": ranges}});
+            validate(&node).iter().map(ToString::to_string).collect()
+        };
+        assert!(told(json!(["192.0.2.0/24", "2001:db8::/64"])).is_empty());
+        let same = "spec.podCIDRs: Invalid value: [\"192.0.2.0/24\",\"192.0.3.0/24\"]: may specify no more than one CIDR for each IP family";
+        assert_eq!(told(json!(["192.0.2.0/24", "192.0.3.0/24"])), [same]);
+        let unread = "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[1]: <nil> (invalid CIDR address: x)";
+        assert_eq!(told(json!(["192.0.2.0/24", "x"]))[1], unread);
     }
 
     #[test]

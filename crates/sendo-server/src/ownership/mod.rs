@@ -139,6 +139,8 @@ pub(crate) fn scale(
             .apply(&scale, config, &manager, force, &now)
             .map_err(Status::from)?,
         ScaleWrite::Update(mut new) => {
+            let schema = call.server.types.kind("autoscaling/v1", "Scale");
+            show_as_go(schema.expect("a built-in kind"), &mut new);
             fields.update(&scale, &mut new, &manager, &now);
             new
         }

@@ -2,7 +2,9 @@
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::selector::{FieldOperator, FieldRequirement, Operator, Requirement};
-use sendo_apimachinery::{FieldSelector, GroupKind, LabelSelector, Status, go_quote};
+use sendo_apimachinery::{
+    FieldSelector, GroupKind, LabelSelector, Status, go_json, go_quote, names,
+};
 use serde_json::{Value, json};
 
 use crate::authorise::{self, Attributes, Subject, What};
@@ -117,9 +119,12 @@ fn faults(call: &Call<'_>, review: &Value, kind: &str) -> Vec<Error> {
         let why = "at least one of user or group must be specified";
         errors.push(Error::invalid(&spec.child("user"), "", why));
     }
-    for selector in ["fieldSelector", "labelSelector"] {
+    for (selector, of) in [
+        ("fieldSelector", Selector::Field),
+        ("labelSelector", Selector::Label),
+    ] {
         let path = spec.child("resourceAttributes").child(selector);
-        selector_faults(&mut errors, &path, &resource[selector]);
+        selector_faults(&mut errors, &path, &resource[selector], of);
     }
     let local = kind == "LocalSubjectAccessReview";
     if !is_empty(&review["metadata"], local) {
@@ -127,8 +132,8 @@ fn faults(call: &Call<'_>, review: &Value, kind: &str) -> Vec<Error> {
             true => "must be empty except for namespace",
             false => "must be empty",
         };
-        let metadata = review["metadata"].clone();
-        errors.push(Error::invalid(&Path::new("metadata"), metadata, why));
+        let shown = BadValue::Raw(metadata_text(&review["metadata"]));
+        errors.push(Error::invalid(&Path::new("metadata"), shown, why));
     }
     if local {
         let namespace = text(&resource["namespace"]);
@@ -157,6 +162,49 @@ fn shown_path(path: &Value) -> BadValue {
     ))
 }
 
+/// Metadata with its members, and those of its managers, in the order of their declaration in Go.
+fn metadata_text(metadata: &Value) -> String {
+    const METADATA: [&str; 13] = [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+    ];
+    const MANAGER: [&str; 7] = [
+        "manager",
+        "operation",
+        "apiVersion",
+        "time",
+        "fieldsType",
+        "fieldsV1",
+        "subresource",
+    ];
+    let members = |object: &Value, order: &[&str]| -> Vec<String> {
+        let given = order.iter().filter_map(|key| Some((key, object.get(key)?)));
+        given
+            .map(|(key, value)| format!("{}:{}", go_quote(key), go_json(value)))
+            .collect()
+    };
+    let mut shown = members(metadata, &METADATA);
+    let managers = items(&metadata["managedFields"]).iter();
+    let managers: Vec<String> = managers
+        .map(|manager| format!("{{{}}}", members(manager, &MANAGER).join(",")))
+        .collect();
+    if !managers.is_empty() {
+        shown.push(format!("\"managedFields\":[{}]", managers.join(",")));
+    }
+    format!("{{{}}}", shown.join(","))
+}
+
 /// Whether metadata says nothing, but perhaps where the review is made.
 fn is_empty(metadata: &Value, local: bool) -> bool {
     let mut members = metadata.as_object().into_iter().flatten();
@@ -166,7 +214,14 @@ fn is_empty(metadata: &Value, local: bool) -> bool {
     })
 }
 
-fn selector_faults(errors: &mut Vec<Error>, path: &Path, selector: &Value) {
+/// What a selector of a review selects by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Selector {
+    Field,
+    Label,
+}
+
+fn selector_faults(errors: &mut Vec<Error>, path: &Path, selector: &Value, of: Selector) {
     if !selector.is_object() {
         return;
     }
@@ -183,8 +238,9 @@ fn selector_faults(errors: &mut Vec<Error>, path: &Path, selector: &Value) {
     for (i, requirement) in requirements.iter().enumerate() {
         let path = path.child("requirements").index(i);
         let values = items(&requirement["values"]);
-        if text(&requirement["key"]).is_empty() {
-            errors.push(Error::required(&path.child("key"), "must be specified"));
+        let (key, key_path) = (text(&requirement["key"]), path.child("key"));
+        if of == Selector::Field && key.is_empty() {
+            errors.push(Error::required(&key_path, "must be specified"));
         }
         match text(&requirement["operator"]) {
             "In" | "NotIn" if values.is_empty() => {
@@ -197,6 +253,20 @@ fn selector_faults(errors: &mut Vec<Error>, path: &Path, selector: &Value) {
             }
             // Newer clients may know more operators.
             _ => {}
+        }
+        if of == Selector::Label {
+            let refused = |path: &Path, value: &str, faults: Vec<String>| {
+                let faults = faults.into_iter();
+                faults
+                    .map(|fault| Error::invalid(path, value, fault))
+                    .collect::<Vec<_>>()
+            };
+            errors.extend(refused(&key_path, key, names::qualified_name(key)));
+            for (i, value) in values.iter().enumerate() {
+                let path = path.child("values").index(i);
+                let value = text(value);
+                errors.extend(refused(&path, value, names::label_value(value)));
+            }
         }
     }
 }
@@ -271,6 +341,17 @@ fn labels(selector: &Value) -> Option<Ignored> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refused_metadata_is_shown_in_the_order_of_go() {
+        let manager = json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "m", "operation": "Update"});
+        assert_eq!(
+            metadata_text(
+                &json!({"labels": {"a": "b"}, "managedFields": [manager], "name": "x", "namespace": "n"})
+            ),
+            r#"{"name":"x","namespace":"n","labels":{"a":"b"},"managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1"}]}"#
+        );
+    }
 
     #[test]
     fn what_of_a_selector_cannot_be_read_is_told() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer};
 use crate::call::{Call, time_text};
 use crate::decode;
-use crate::kinds::Update;
+use crate::kinds::pod;
 use crate::options::{Write, WriteOptions};
 use crate::path::ResourcePath;
 use crate::strategy::Strategy;
@@ -30,13 +30,18 @@ pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {
 /// `POST bindings`: binds the pod of the binding's name.
 pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
-    let binding = read(call, &options)?;
+    let mut binding = read(call, &options)?;
+    // What is created has no uid yet: here none can be asked for.
+    MetaMut::of(&mut binding).remove("uid");
     check_target(&binding)?;
     let catalog = call.server.catalog();
     let pods = catalog
         .find("", "v1", "pods")
         .ok_or_else(Status::no_such_resource)?;
-    let name = Some(Meta::of(&binding).name().to_owned());
+    let name = Some(Meta::of(&binding).name().to_owned()).filter(|name| !name.is_empty());
+    if name.is_none() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     let path = ResourcePath {
         resource: "pods".to_owned(),
         name,
@@ -90,13 +95,8 @@ async fn assign(
     binding: &Value,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    // What a binding sets is decided here, so the pod's own rules are not asked.
-    let strategy = Strategy::Other(Update {
-        prepare: |_, _, _| {},
-        validate: |_, _, _| Vec::new(),
-    });
     let now = time_text(call.now());
-    update::change(call, strategy, options, |old| {
+    update::change(call, Strategy::Unjudged, options, |old| {
         bound(call, old, binding, &now)
     })
     .await?;
@@ -107,7 +107,6 @@ async fn assign(
 /// The pod with its node.
 fn bound(call: &Call<'_>, pod: &Value, binding: &Value, now: &str) -> Result<Value, Status> {
     let (wanted, found) = (Meta::of(binding), Meta::of(pod));
-    let resource = GroupResource::new("", "pods");
     for (name, wanted, found) in [
         ("UID", wanted.uid(), found.uid()),
         (
@@ -117,10 +116,7 @@ fn bound(call: &Call<'_>, pod: &Value, binding: &Value, now: &str) -> Result<Val
         ),
     ] {
         if !wanted.is_empty() && wanted != found {
-            let why = format_args!(
-                "Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {found}"
-            );
-            return Err(Status::conflict(&resource, call.name(), why));
+            return Err(update::failed_precondition(call, name, wanted, found));
         }
     }
     let name = call.name();
@@ -155,25 +151,10 @@ fn bound(call: &Call<'_>, pod: &Value, binding: &Value, now: &str) -> Result<Val
     for (key, value) in wanted.labels() {
         meta.set_label(key, value);
     }
-    schedule(&mut new, now);
+    pod::set_condition(
+        &mut new,
+        json!({"type": "PodScheduled", "status": "True"}),
+        now,
+    );
     Ok(new)
-}
-
-/// Sets the condition that the pod has found its node.
-fn schedule(pod: &mut Value, now: &str) {
-    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
-    if !pod["status"]["conditions"].is_array() {
-        pod["status"]["conditions"] = json!([]);
-    }
-    let conditions = pod["status"]["conditions"]
-        .as_array_mut()
-        .expect("it was made one above");
-    match conditions
-        .iter_mut()
-        .find(|own| own["type"] == "PodScheduled")
-    {
-        Some(own) if own["status"] == "True" => {}
-        Some(own) => *own = condition,
-        None => conditions.push(condition),
-    }
 }

@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer};
 use crate::call::{Call, backend, time_text};
 use crate::decode;
+use crate::kinds::pod;
 use crate::options::{Write, WriteOptions};
+use crate::strategy::Strategy;
 use crate::verbs::delete::{self, DeleteOptions};
+use crate::verbs::update;
 use crate::wire;
 
 /// `POST pods/<name>/eviction`.
@@ -32,17 +35,65 @@ pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
             .map_err(|error| Status::bad_request(error.to_string()))?,
         _ => DeleteOptions::default(),
     };
-    if options.dry_run && deletion.dry_run.is_empty() {
-        deletion.dry_run = vec!["All".to_owned()];
+    if options.dry_run {
+        let asked: Vec<String> = call
+            .request
+            .query
+            .all("dryRun")
+            .map(str::to_owned)
+            .collect();
+        if deletion.dry_run.is_empty() {
+            deletion.dry_run = asked;
+        } else if deletion.dry_run != asked {
+            return Err(Status::unclassified(format!(
+                "Non-matching dry-run options in request and content: [{}] and [{}]",
+                asked.join(" "),
+                deletion.dry_run.join(" ")
+            )));
+        }
     }
     deletion.check()?;
     let pod = call.decode(&*call.entry().await?);
     if is_guarded(&pod) {
         claim(call, &pod, deletion.is_dry_run()).await?;
     }
+    if !deletion.is_dry_run() {
+        mark(call, &options, &mut deletion).await?;
+    }
     delete::remove(call, call.name(), &deletion).await?;
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(Answer::Json(StatusCode::CREATED, answer::to_bytes(&done)))
+}
+
+/// Tells in the pod's status why it goes, before it does.
+async fn mark(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    deletion: &mut DeleteOptions,
+) -> Result<(), Status> {
+    let now = time_text(call.now());
+    let marked = update::change(call, Strategy::Status, options, |pod| {
+        delete::check_preconditions(call, call.name(), pod, deletion)?;
+        let mut pod = pod.clone();
+        pod::set_condition(
+            &mut pod,
+            json!({
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+            }),
+            &now,
+        );
+        Ok(pod)
+    })
+    .await?;
+    let wanted = deletion.preconditions.as_mut();
+    if let Some(version) = wanted.and_then(|wanted| wanted.resource_version.as_mut()) {
+        // The version that was asked for has been met; this one is our own doing.
+        *version = marked.at.to_string();
+    }
+    Ok(())
 }
 
 /// Budgets guard pods that serve: not those that have ended, wait for a node, or are going.

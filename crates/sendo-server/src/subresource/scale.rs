@@ -11,11 +11,14 @@ use crate::answer::{self, Answer};
 use crate::call::Call;
 use crate::crd::ScalePaths;
 use crate::decode;
+use crate::negotiate::View;
 use crate::options::{Write, WriteOptions};
 use crate::ownership::{self, ScaleWrite};
 use crate::strategy::Strategy;
+use crate::table;
 use crate::verbs::patch::PatchType;
 use crate::verbs::{apply, patch, update};
+use crate::view;
 
 /// Reads or writes the scale of the object that the path names.
 pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
@@ -48,6 +51,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
             let options = WriteOptions::parse(&call.request.query, Write::Update)?;
             let expected = GroupVersionKind::new("autoscaling", "v1", "Scale");
             let scale = decode::body(call, &expected, &options)?;
+            decode::check_name(call, &scale)?;
             write(call, &options, |object, old| {
                 ownership::scale(call, object, old, ScaleWrite::Update(scale.clone()))
             })
@@ -117,10 +121,23 @@ async fn write(
 }
 
 fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Status> {
-    if call.request.form.view != crate::negotiate::View::Whole {
-        return crate::table::of_scale(call, code, scale);
-    }
-    Ok(Answer::Json(code, answer::to_bytes(scale)))
+    let shown = match call.request.form.view {
+        View::Whole => scale.clone(),
+        View::Metadata(version) => json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": version.api_version(),
+            "metadata": scale["metadata"],
+        }),
+        View::MetadataList(_) => {
+            let package = match call.resource.custom {
+                Some(_) => "v1",
+                None => "autoscaling",
+            };
+            return Err(view::not_a_list(&format!("*{package}.Scale")));
+        }
+        View::Table(version) => table::of_scale(call, version, scale)?,
+    };
+    Ok(Answer::Json(code, answer::to_bytes(&shown)))
 }
 
 /// Where a custom resource keeps its numbers; built-in kinds have them at the same places all.

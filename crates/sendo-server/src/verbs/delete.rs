@@ -237,7 +237,7 @@ async fn write(
     }
 }
 
-fn check_preconditions(
+pub(crate) fn check_preconditions(
     call: &Call<'_>,
     name: &str,
     object: &Value,

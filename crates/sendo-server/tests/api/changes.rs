@@ -218,6 +218,99 @@ async fn an_eviction_asks_the_budget() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_evicted_pod_tells_why_it_goes() {
+    let f = with_pod(json!({"nodeName": "n"})).await;
+    let version = f.get(&format!("{PODS}/p")).await.body["metadata"]["resourceVersion"].clone();
+    let eviction = |version: &serde_json::Value| json!({"metadata": {"name": "p"}, "deleteOptions": {"preconditions": {"resourceVersion": version}}});
+    let path = format!("POST {PODS}/p/eviction");
+    assert_eq!(f.json(&path, eviction(&json!("1"))).await.code, 409);
+    let tried = f
+        .json(&format!("{path}?dryRun=All"), eviction(&version))
+        .await;
+    assert_eq!(tried.code, 201);
+    let pod = f.get(&format!("{PODS}/p")).await;
+    assert!(pod.body["status"]["conditions"].is_null());
+    assert_eq!(f.json(&path, eviction(&version)).await.code, 201);
+    let pod = f.get(&format!("{PODS}/p")).await;
+    assert_eq!(pod.body["metadata"]["deletionGracePeriodSeconds"], 30);
+    assert_eq!(
+        pod.body["status"]["conditions"],
+        json!([{
+            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastProbeTime": null, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_meant_for_another_incarnation_is_refused() {
+    let f = with_pod(json!({})).await;
+    let uid = f.get(&format!("{PODS}/p")).await.body["metadata"]["uid"].clone();
+    let uid = uid.as_str().unwrap();
+    let binding =
+        json!({"metadata": {"name": "p", "uid": "other"}, "target": {"kind": "Node", "name": "n"}});
+    for (query, root) in [("", "/registry"), ("?dryRun=All", "")] {
+        let refused = f
+            .json(&format!("POST {PODS}/p/binding{query}"), binding.clone())
+            .await;
+        let expected = format!(
+            "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: {root}/pods/default/p, \
+             ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+        );
+        assert_eq!(
+            (refused.code, refused.body["message"].as_str()),
+            (409, Some(expected.as_str()))
+        );
+    }
+    // A collection takes no uid, but needs a name.
+    let path = "POST /api/v1/namespaces/default/bindings";
+    assert_eq!(f.json(path, binding).await.code, 201);
+    let nameless = f.json(path, json!({"target": {"name": "n"}})).await;
+    assert_eq!(nameless.body["message"], "Name parameter required.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_resized_as_far_as_its_node_goes() {
+    let f = with_pod(json!({"nodeName": "n"})).await;
+    let path = format!("PATCH {PODS}/p/resize");
+    let patch = |cpu: &str| {
+        format!(
+            r#"{{"spec":{{"containers":[{{"name":"c","resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]}}}}"#
+        )
+    };
+    let refused = f.call(&path, &STRATEGIC, patch("1")).await;
+    assert_eq!(refused.code, 422, "{}", refused.body);
+
+    let f = with_pod(json!({"nodeName": "n", "containers": [
+        {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}},
+    ]}))
+    .await;
+    let refused = f.call(&path, &STRATEGIC, patch("2")).await;
+    assert_eq!(
+        (refused.code, refused.body["message"].as_str()),
+        (403, Some("pods \"p\" is forbidden: node \"n\" not found"))
+    );
+    let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2"}}});
+    f.json("POST /api/v1/nodes", node).await;
+    let resized = f.call(&path, &STRATEGIC, patch("2")).await;
+    assert_eq!(resized.code, 200, "{}", resized.body);
+    let refused = f.call(&path, &STRATEGIC, patch("2100m")).await;
+    assert_eq!(
+        (
+            refused.body["message"].as_str(),
+            refused.body["details"]["causes"][0]["reason"].as_str()
+        ),
+        (
+            Some(
+                "pods \"p\" is forbidden: node didn't have enough allocatable resources: cpu, requested: 2100, allocatable: 2000"
+            ),
+            Some("NodeCapacity")
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_namespace_waits_for_its_finalizers() {
     let f = Fixture::start().await;
     f.json(

@@ -3,7 +3,10 @@
 mod bindings;
 mod matching;
 mod policies;
+mod url;
 mod webhooks;
+
+pub(crate) use webhooks::client as webhook_client;
 
 use serde_json::{Value, json};
 

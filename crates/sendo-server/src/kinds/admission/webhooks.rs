@@ -7,6 +7,7 @@ use sendo_apimachinery::selector::{InvalidValues, validate_label_selector};
 use serde_json::Value;
 
 use super::matching::{self, FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES};
+use super::url::Url;
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::Read;
 
@@ -173,7 +174,7 @@ fn reviews(errors: &mut Errors, path: &Path, hook: &Value, leniency: &Leniency) 
 }
 
 /// How a webhook is reached.
-fn client(errors: &mut Errors, path: &Path, client: &Value) {
+pub(crate) fn client(errors: &mut Errors, path: &Path, client: &Value) {
     match (client.at("url").as_str(), client.has("service")) {
         (Some(url), false) => self::url(errors, &path.child("url"), url),
         (None, true) => service(errors, &path.child("service"), client.at("service")),
@@ -186,7 +187,14 @@ fn client(errors: &mut Errors, path: &Path, client: &Value) {
 
 fn url(errors: &mut Errors, path: &Path, url: &str) {
     const FORM: &str = "; desired format: https://host[/path]";
-    let parts = Url::parse(url);
+    let parts = match Url::parse(url) {
+        Ok(parts) => parts,
+        Err(fault) => {
+            let why = format!("url must be a valid URL: {fault}{FORM}");
+            errors.push(Error::required(path, why));
+            return;
+        }
+    };
     let mut refuse = |shown: &str, fault: String| errors.push(Error::invalid(path, shown, fault));
     if parts.scheme != "https" {
         let fault = format!("'https' is the only allowed URL scheme{FORM}");
@@ -208,44 +216,6 @@ fn url(errors: &mut Errors, path: &Path, url: &str) {
     ] {
         if let Some(part) = part {
             refuse(part, format!("{name} not permitted in the URL"));
-        }
-    }
-}
-
-/// The parts of a URL that are judged.
-struct Url<'a> {
-    scheme: String,
-    user: Option<&'a str>,
-    host: &'a str,
-    query: &'a str,
-    fragment: &'a str,
-}
-
-impl<'a> Url<'a> {
-    fn parse(text: &'a str) -> Self {
-        let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let scheme_end = rest.find(':').filter(|end| {
-            let scheme = &rest[..*end];
-            let inner = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-            scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(inner)
-        });
-        let (scheme, rest) = match scheme_end {
-            Some(end) => (rest[..end].to_lowercase(), &rest[end + 1..]),
-            None => (String::new(), rest),
-        };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let authority = rest.strip_prefix("//").unwrap_or_default();
-        let authority = authority.split('/').next().unwrap_or_default();
-        let (user, host) = match authority.rsplit_once('@') {
-            Some((user, host)) => (Some(user), host),
-            None => (None, authority),
-        };
-        Url {
-            scheme,
-            user,
-            host,
-            query,
-            fragment,
         }
     }
 }

@@ -40,15 +40,20 @@ fn default(autoscaler: &mut Value) {
     let spec = autoscaler.object("spec");
     spec.default_to("minReplicas", 1);
     if is_v2 {
+        version_one::drop_carriers(autoscaler);
+        let spec = autoscaler.object("spec");
         if spec.items("metrics").is_empty() {
             spec.set("metrics", json!([cpu_metric(DEFAULT_UTILIZATION)]));
         }
         default_behavior(spec);
     } else {
-        // Whether version 1 needs a default shows only once its annotations are read.
+        // Whether version 1 needs a default shows only once its annotations are read, and of
+        // these only what they carry is kept.
         let seen = version_one::from_v2(&version_one::to_v2(autoscaler));
         let spec = autoscaler.object("spec");
         spec.copy_from("targetCPUUtilizationPercentage", seen.at("spec"));
+        let metadata = autoscaler.object("metadata");
+        metadata.copy_from("annotations", seen.at("metadata"));
     }
 }
 
@@ -103,6 +108,17 @@ mod tests {
             "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": metric}}});
         default(&mut rich);
         assert!(!rich["spec"].has("targetCPUUtilizationPercentage"));
+    }
+
+    #[test]
+    fn annotations_that_carry_nothing_go() {
+        for version in [V1, V2] {
+            let mut autoscaler = json!({"apiVersion": version, "spec": {"maxReplicas": 3},
+                "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": "x", "a": "b"}}});
+            default(&mut autoscaler);
+            let annotations = &autoscaler["metadata"]["annotations"];
+            assert_eq!(*annotations, json!({"a": "b"}), "{version}");
+        }
     }
 
     #[test]

@@ -136,7 +136,8 @@ pub(super) fn to_v2(object: &Value) -> Value {
     out
 }
 
-fn drop_carriers(object: &mut Value) {
+/// Takes away the annotations that carry what version 1 has no field for.
+pub(super) fn drop_carriers(object: &mut Value) {
     let Some(annotations) = object.object("metadata").existing("annotations") else {
         return;
     };

@@ -146,27 +146,21 @@ fn time_zone(errors: &mut Errors, path: &Path, zone: &Value) {
             && !part.starts_with('-')
             && !matches!(part, "." | "..")
     };
-    let fault = if zone.is_empty() {
-        "timeZone must be nil or non-empty string".to_owned()
-    } else if zone.eq_ignore_ascii_case("local") {
-        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-            .to_owned()
-    } else if !zone.split('/').all(part) || is_known(zone) == Some(false) {
-        format!("unknown time zone {zone}")
-    } else {
-        return;
-    };
-    errors.push(Error::invalid(path, zone, fault));
-}
-
-/// Whether this machine knows the zone; `None` if it knows none at all.
-///
-/// The name has been judged: no part of it leads out of the folder of zones.
-fn is_known(zone: &str) -> Option<bool> {
-    let zones = std::path::Path::new("/usr/share/zoneinfo");
-    zones
-        .is_dir()
-        .then(|| zone == "UTC" || zones.join(zone).is_file())
+    let mut refuse = |fault: &str| errors.push(Error::invalid(path, zone, fault));
+    if zone.is_empty() {
+        return refuse("timeZone must be nil or non-empty string");
+    }
+    if !zone.split('/').all(part) {
+        return refuse(&format!("unknown time zone {zone}"));
+    }
+    if zone.eq_ignore_ascii_case("local") {
+        refuse(
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+        );
+    }
+    if let Some(fault) = schedule::zone_fault(zone) {
+        refuse(&fault);
+    }
 }
 
 fn drop_unserved(cron_job: &mut Value) {

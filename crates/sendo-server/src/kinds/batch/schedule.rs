@@ -1,5 +1,7 @@
 //! Schedules of CronJobs: five fields, or a word.
 
+use sendo_apimachinery::go_quote;
+
 /// The words that stand for a schedule.
 const WORDS: [&str; 7] = [
     "@annually",
@@ -58,11 +60,16 @@ pub(super) fn fault(schedule: &str) -> Option<String> {
         .or(schedule.strip_prefix("TZ="))
     {
         Some(rest) => match rest.split_once(' ') {
-            Some((_, rest)) => rest.trim(),
+            Some((zone, rest)) => {
+                if let Some(fault) = zone_fault(zone) {
+                    return Some(format!("provided bad location {zone}: {fault}"));
+                }
+                rest.trim()
+            }
             None => {
-                return Some(
-                    "invalid schedule format: runtime error: slice bounds out of range".to_owned(),
-                );
+                let fault =
+                    "invalid schedule format: runtime error: slice bounds out of range [:-1]";
+                return Some(fault.to_owned());
             }
         },
         None => schedule,
@@ -87,38 +94,59 @@ pub(super) fn fault(schedule: &str) -> Option<String> {
 
 fn descriptor_fault(text: &str) -> Option<String> {
     if let Some(duration) = text.strip_prefix("@every ") {
-        return (!is_duration(duration)).then(|| {
-            format!("failed to parse duration {text}: time: invalid duration \"{duration}\"")
-        });
+        return duration_fault(duration)
+            .map(|fault| format!("failed to parse duration {text}: time: {fault}"));
     }
     (!WORDS.contains(&text)).then(|| format!("unrecognized descriptor: {text}"))
 }
 
-/// A duration as Go writes it: numbers, each with a unit.
-fn is_duration(text: &str) -> bool {
+/// Why a text is no duration as Go writes it: numbers, each with a unit.
+fn duration_fault(text: &str) -> Option<String> {
+    let quoted = go_quote(text);
+    let invalid = || Some(format!("invalid duration {quoted}"));
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
-        return true;
+        return None;
     }
-    let mut parts = 0;
+    if rest.is_empty() {
+        return invalid();
+    }
     while !rest.is_empty() {
-        let number = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        let (digits, after) = rest.split_at(number);
-        let unit = ["ns", "us", "µs", "ms", "s", "m", "h"]
-            .iter()
-            .filter(|unit| after.starts_with(**unit));
-        let Some(unit) = unit.max_by_key(|unit| unit.len()) else {
-            return false;
-        };
-        if !digits.contains(|c: char| c.is_ascii_digit()) || digits.matches('.').count() > 1 {
-            return false;
+        let of_number = |c: char| c.is_ascii_digit() || c == '.';
+        let end = rest.find(|c| !of_number(c)).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        // A second point begins what can only be a unit.
+        let point = number.match_indices('.').nth(1).map(|(at, _)| at);
+        if !number.contains(|c: char| c.is_ascii_digit()) {
+            return invalid();
         }
-        rest = &after[unit.len()..];
-        parts += 1;
+        if point.is_some() || after.is_empty() {
+            return Some(format!("missing unit in duration {quoted}"));
+        }
+        let (unit, next) = after.split_at(after.find(of_number).unwrap_or(after.len()));
+        if !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&unit) {
+            return Some(format!(
+                "unknown unit {} in duration {quoted}",
+                go_quote(unit)
+            ));
+        }
+        rest = next;
     }
-    parts > 0
+    None
+}
+
+/// Why a text names no time zone, in Go's words.
+pub(super) fn zone_fault(zone: &str) -> Option<String> {
+    if matches!(zone, "" | "UTC" | "Local") {
+        return None;
+    }
+    if zone.contains("..") || zone.starts_with(['/', '\\']) {
+        return Some("time: invalid location name".to_owned());
+    }
+    // Where no zones are known, any name passes.
+    let zones = std::path::Path::new("/usr/share/zoneinfo");
+    let is_unknown = zones.is_dir() && !zones.join(zone).is_file();
+    is_unknown.then(|| format!("unknown time zone {zone}"))
 }
 
 fn field_fault(text: &str, field: &Field) -> Option<String> {
@@ -223,6 +251,22 @@ mod tests {
             (
                 "@every x",
                 "failed to parse duration @every x: time: invalid duration \"x\"",
+            ),
+            (
+                "@every 1h ",
+                "failed to parse duration @every 1h : time: unknown unit \"h \" in duration \"1h \"",
+            ),
+            (
+                "@every 1h5",
+                "failed to parse duration @every 1h5: time: missing unit in duration \"1h5\"",
+            ),
+            (
+                "TZ=../x * * * * *",
+                "provided bad location ../x: time: invalid location name",
+            ),
+            (
+                "TZ=UTC",
+                "invalid schedule format: runtime error: slice bounds out of range [:-1]",
             ),
         ];
         for (schedule, expected) in cases {

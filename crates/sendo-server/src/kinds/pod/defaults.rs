@@ -21,7 +21,7 @@ pub(crate) fn template(template: &mut Value) {
 }
 
 /// Fills in a pod: as a template, and what only a pod gets.
-pub(super) fn pod(pod: &mut Value) {
+pub(crate) fn pod(pod: &mut Value) {
     drop_obsolete_annotations(pod);
     let pod_spec = pod.object("spec");
     for key in ["containers", "initContainers"] {

@@ -21,6 +21,8 @@ pub(crate) mod volumes;
 pub(crate) mod warnings;
 mod windows;
 
+pub(crate) use status::set_condition;
+
 use sendo_apimachinery::field::Path;
 use serde_json::Value;
 

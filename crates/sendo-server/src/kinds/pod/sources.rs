@@ -8,7 +8,7 @@ use super::env::{self, InFile};
 use super::storage_systems::{self, Holder};
 use crate::kinds::check::{self, Errors};
 use crate::kinds::storage::claim;
-use crate::kinds::value::Read;
+use crate::kinds::value::{Read, is_zero};
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
@@ -384,7 +384,8 @@ pub(in crate::kinds) fn template_metadata(errors: &mut Errors, path: &Path, meta
     let members = metadata.as_object().into_iter().flatten();
     for (key, value) in members.filter(|(key, _)| !matches!(key.as_str(), "annotations" | "labels"))
     {
-        if !crate::kinds::value::is_zero(value) {
+        // Of a pointer, zero is as good as any other value.
+        if !is_zero(value) || key == "deletionGracePeriodSeconds" {
             // Shown by the name in Go, of which only the first letter is made small.
             let shown = if key == "uid" { "uID" } else { key };
             errors.push(Error::forbidden(&path.child(shown), "cannot be set"));

@@ -7,9 +7,31 @@ use serde_json::Value;
 
 use super::annotations;
 use crate::kinds::check::{self, Errors};
-use crate::kinds::value::Read;
+use crate::kinds::value::{Read, Write};
 
 const ENDED: &str = "may not be transitioned to non-terminated state";
+
+/// Sets a condition of a pod, in place of the one of its type: it changed now, unless its status did not.
+pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: &str) {
+    condition.set("lastProbeTime", Value::Null);
+    condition.set("lastTransitionTime", now);
+    let status = pod.object("status");
+    let kind = condition.text("type").to_owned();
+    let mut own = status.items_mut("conditions").iter_mut();
+    match own.find(|own| own.text("type") == kind) {
+        Some(own) => {
+            if own.text("status") == condition.text("status") {
+                condition.copy_from("lastTransitionTime", own);
+            }
+            *own = condition;
+        }
+        None => {
+            let mut all = status.items("conditions").to_vec();
+            all.push(condition);
+            status.set("conditions", all);
+        }
+    }
+}
 
 /// A write of a pod's status.
 pub(super) fn validate_update(new: &Value, old: &Value) -> Errors {
@@ -244,6 +266,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_condition_changes_when_its_status_does() {
+        let condition =
+            |status: &str, reason: &str| json!({"type": "T", "status": status, "reason": reason});
+        let mut pod = json!({});
+        let mut seen = Vec::new();
+        for (status, reason, now) in [("True", "a", "1"), ("True", "b", "2"), ("False", "b", "3")] {
+            set_condition(&mut pod, condition(status, reason), now);
+            let own = &pod["status"]["conditions"];
+            assert_eq!(own.as_array().map(Vec::len), Some(1));
+            seen.push(own[0]["lastTransitionTime"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(seen, ["1", "1", "3"]);
+        set_condition(&mut pod, json!({"type": "U", "status": "True"}), "4");
+        assert_eq!(pod["status"]["conditions"][1]["lastTransitionTime"], "4");
+    }
 
     #[test]
     fn claims_are_told_by_the_names_the_pod_gives_them() {

@@ -289,7 +289,7 @@ pub(super) fn resize(new: &Value, old: &Value) -> Errors {
         .zip(old_spec.items("containers"))
     {
         let (container, old) = container_and_old;
-        ignore_resized(container, old);
+        ignore_container(container, old);
         if container != old {
             errors.push(Error::forbidden(&path, RESIZABLE));
         }
@@ -311,7 +311,7 @@ pub(super) fn resize(new: &Value, old: &Value) -> Errors {
 
 fn resized_init_container(errors: &mut Errors, path: &Path, container: &mut Value, old: &Value) {
     let was_changed = container != old;
-    ignore_resized(container, old);
+    ignore_container(container, old);
     if container != old {
         let fault = "only cpu and memory resources for init or sidecar containers are mutable";
         errors.push(Error::forbidden(path, fault));
@@ -387,6 +387,14 @@ fn nothing_removed(errors: &mut Errors, path: &Path, new: &Value, old: &Value, w
 }
 
 /// Puts back what may be resized, so that the rest can be compared.
+/// The same for a container, whose claims are not compared: they must have been none before.
+fn ignore_container(container: &mut Value, old: &Value) {
+    if let Some(resources) = container.existing("resources") {
+        resources.remove("claims");
+    }
+    ignore_resized(container, old);
+}
+
 fn ignore_resized(holder: &mut Value, old: &Value) {
     if !holder.has("resources") && !old.has("resources") {
         return;

@@ -112,10 +112,6 @@ fn validate(volume: &Value, values: LabelValues) -> Errors {
     }
     let name = volume.at("metadata").text("name");
     sources(&mut errors, &path, spec, name);
-    if spec.has("local") && first_source(spec) == Some("local") && affinity.is_null() {
-        let why = "Local volume requires node affinity";
-        errors.push(Error::required(&path.child("nodeAffinity"), why));
-    }
     let root = spec.has("hostPath") && is_root(spec.at("hostPath").text("path"));
     if root && policy == "Recycle" {
         let fault = "may not be 'recycle' for a hostPath mount of '/'";
@@ -187,15 +183,17 @@ fn capacity(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-fn first_source(spec: &Value) -> Option<&'static str> {
-    SOURCES.into_iter().find(|key| spec.has(key))
-}
-
 /// What a volume is made of: there must be exactly one source.
 fn sources(errors: &mut Errors, path: &Path, spec: &Value, name: &str) {
     let mut found = SOURCES.into_iter().filter(|key| spec.has(key));
     match found.next() {
-        Some(key) => source(errors, path, key, spec.at(key), name),
+        Some(key) => {
+            source(errors, path, key, spec.at(key), name);
+            if key == "local" && !spec.has("nodeAffinity") {
+                let why = "Local volume requires node affinity";
+                errors.push(Error::required(&path.child("nodeAffinity"), why));
+            }
+        }
         None => errors.push(Error::required(path, "must specify a volume type")),
     }
     for key in found {
@@ -380,7 +378,7 @@ fn is_same_affinity(new: &Value, old: &Value) -> bool {
     let (new_terms, old_terms) = (terms(new), terms(old));
     let requirements = |term: &Value, key: &str| term.items(key).to_vec();
     let same = |new: &Value, old: &Value| {
-        let renamed = renamed_label(old.text("key")) == Some(new.text("key"));
+        let renamed = renamed_label(old.text("key")) == new.text("key");
         let parts = ["operator", "values"];
         (new.text("key") == old.text("key") || renamed)
             && parts.iter().all(|key| new.at(key) == old.at(key))
@@ -395,15 +393,16 @@ fn is_same_affinity(new: &Value, old: &Value) -> bool {
         })
 }
 
-fn renamed_label(key: &str) -> Option<&'static str> {
-    Some(match key {
+/// The new name of a label of nodes; empty for one that has none, which any key may become then.
+fn renamed_label(key: &str) -> &'static str {
+    match key {
         "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
         "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
         "beta.kubernetes.io/os" => "kubernetes.io/os",
         "beta.kubernetes.io/arch" => "kubernetes.io/arch",
         "beta.kubernetes.io/instance-type" => "node.kubernetes.io/instance-type",
-        _ => return None,
-    })
+        _ => "",
+    }
 }
 
 fn warnings(volume: &Value) -> Vec<String> {
@@ -511,6 +510,18 @@ mod tests {
             faults(&local),
             ["spec.nodeAffinity: Required value: Local volume requires node affinity"]
         );
+        let two = volume(|spec| {
+            spec.remove("hostPath");
+            spec.set("local", json!({"path": "/disk"}));
+            spec.set("csi", json!({"driver": "d", "volumeHandle": "h"}));
+        });
+        assert_eq!(
+            faults(&two),
+            [
+                "spec.nodeAffinity: Required value: Local volume requires node affinity",
+                "spec.csi: Forbidden: may not specify more than 1 volume type",
+            ]
+        );
     }
 
     #[test]
@@ -547,6 +558,9 @@ mod tests {
             []
         );
         assert_eq!(validate_update(&with_label("other"), &old).len(), 1);
+        // A label without a new name may become none at all, which is refused for itself.
+        let changed = validate_update(&with_label(""), &with_label("other"));
+        assert!(!changed.iter().any(|error| error.field == "nodeAffinity"));
         let moved = volume(|spec| spec["hostPath"]["path"] = "/other".into());
         let errors = validate_update(&moved, &volume(|_| {}));
         assert_eq!(errors[0].field, "spec.persistentvolumesource");

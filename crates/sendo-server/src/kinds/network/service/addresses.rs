@@ -89,12 +89,10 @@ pub(super) fn validate(errors: &mut Errors, spec: &Value, old: &Value) {
             }
             continue;
         }
-        let known = check::texts(old, "clusterIPs").any(|old| old == *ip);
-        let faults = validate_ip(
-            &ips_path.index(i),
-            ip,
-            if known { Form::Sloppy } else { Form::Strict },
-        );
+        if check::texts(old, "clusterIPs").any(|old| old == *ip) {
+            continue;
+        }
+        let faults = validate_ip(&ips_path.index(i), ip, Form::Strict);
         all_valid &= faults.is_empty();
         errors.extend(faults);
     }

@@ -1,0 +1,118 @@
+//! Resizing a pod in place: its node must be able to hold what it asks for then.
+
+use std::cmp::Ordering;
+
+use sendo_apimachinery::status::Cause;
+use sendo_apimachinery::{Meta, Status, go_quote};
+use serde_json::Value;
+
+use super::{forbid, limits, lookup};
+use crate::call::Call;
+use crate::keys::Keys;
+use crate::kinds::resources::amount;
+use crate::kinds::value::Read;
+
+/// Refuses a change of a pod's resources that its node has no room for.
+///
+/// What other pods of the node take is left to the node itself.
+pub(super) async fn validate(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), Status> {
+    let name = new.at("spec").text("nodeName");
+    if name.is_empty() || Meta::of(new).generation() == Meta::of(old).generation() {
+        return Ok(());
+    }
+    let keys = Keys::new("", "nodes", false);
+    let Some(node) = lookup::get(call, &keys, None, name).await? else {
+        let why = format!("node {} not found", go_quote(name));
+        return Err(forbid(call, new, why));
+    };
+    let refuse = |reason: &str, why: String| {
+        Err(forbid(call, new, why).with_cause(Cause {
+            reason: reason.to_owned(),
+            message: String::new(),
+            field: String::new(),
+        }))
+    };
+    let system = node.at("metadata").at("labels").at("kubernetes.io/os");
+    if let Some(system) = system.as_str().filter(|system| *system != "linux") {
+        let why = format!(
+            "pod resize is only supported on linux nodes, node {} is {}",
+            go_quote(name),
+            go_quote(system)
+        );
+        return refuse("UnsupportedPlatform", why);
+    }
+    let lacks = shortages(new.at("spec"), node.at("status").at("allocatable"));
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "node didn't have enough allocatable resources: {}",
+        lacks.join("; ")
+    );
+    refuse("NodeCapacity", why)
+}
+
+/// What a pod asks for beyond what a node has to give.
+fn shortages(spec: &Value, allocatable: &Value) -> Vec<String> {
+    let mut requests = limits::requested_by_pod(spec);
+    limits::add(&mut requests, &limits::amounts(spec.at("overhead")));
+    let too_much = |name: &str| {
+        let (asked, given) = (requests.get(name)?, amount(allocatable.at(name)));
+        (asked.cmp(&given) == Ordering::Greater).then(|| (asked.clone(), given))
+    };
+    let mut found = Vec::new();
+    if let Some((asked, given)) = too_much("cpu") {
+        found.push(format!(
+            "cpu, requested: {}, allocatable: {}",
+            asked.milli(),
+            given.milli()
+        ));
+    }
+    if let Some((asked, given)) = too_much("memory") {
+        found.push(format!(
+            "memory, requested: {}, allocatable: {}",
+            asked.units(),
+            given.units()
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_asks_for_what_all_its_containers_and_its_overhead_need() {
+        let spec = |cpu: &str, memory: &str| {
+            json!({
+                "overhead": {"cpu": "100m"},
+                "containers": [
+                    {"resources": {"requests": {"cpu": cpu, "memory": memory}}},
+                    {"resources": {"requests": {"cpu": "1"}}},
+                ],
+            })
+        };
+        let node = json!({"cpu": "2", "memory": "1Gi"});
+        let cases = [
+            (spec("900m", "1Gi"), vec![]),
+            (
+                spec("901m", "1Gi"),
+                vec!["cpu, requested: 2001, allocatable: 2000"],
+            ),
+            (
+                spec("2", "2Gi"),
+                vec![
+                    "cpu, requested: 3100, allocatable: 2000",
+                    "memory, requested: 2147483648, allocatable: 1073741824",
+                ],
+            ),
+        ];
+        for (spec, expected) in cases {
+            assert_eq!(shortages(&spec, &node), expected, "{spec}");
+        }
+        assert_eq!(shortages(&json!({}), &json!({})), [""; 0]);
+    }
+}
