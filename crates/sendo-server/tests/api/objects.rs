@@ -1,7 +1,9 @@
 //! Creating, reading, listing, changing and deleting objects, in this process.
 
 use crate::support::Fixture;
-use serde_json::json;
+use http_body_util::BodyExt as _;
+use sendo_server::User;
+use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -177,6 +179,32 @@ async fn preconditions_name_the_kind_when_they_do_not_hold() {
         (409, &json!("ConfigMap"))
     );
     assert_eq!(f.get(&format!("{MAPS}/a")).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_sent_in_pieces_is_one_document() {
+    let f = Fixture::start().await;
+    let large = "x".repeat(100_000);
+    for number in 0..9 {
+        let map = json!({"metadata": {"name": format!("m-{number}")}, "data": {"k": large}});
+        f.json(&format!("POST {MAPS}"), map).await;
+    }
+    let request = http::Request::get(MAPS).body(Default::default()).unwrap();
+    let mut body = f.send(User::admin(), request).await.into_body();
+    let mut pieces = Vec::new();
+    while let Some(frame) = body.frame().await {
+        pieces.push(frame.unwrap().into_data().unwrap());
+    }
+    assert!(pieces.len() > 1, "it came in one piece");
+    let list: Value = serde_json::from_slice(&pieces.concat()).unwrap();
+    let names = |list: &Value| -> Vec<Value> {
+        let items = list["items"].as_array().unwrap().iter();
+        items.map(|item| item["metadata"]["name"].clone()).collect()
+    };
+    let expected: Vec<Value> = (0..9).map(|number| format!("m-{number}").into()).collect();
+    assert_eq!(names(&list), expected);
+    let lines = f.get(&format!("{MAPS}?pretty=true")).await;
+    assert_eq!(lines.body, list);
 }
 
 #[tokio::test(start_paused = true)]

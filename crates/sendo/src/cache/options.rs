@@ -155,8 +155,7 @@ impl<K> KindOptions<K> {
     /// Reads only these fields of each object, beside its type and metadata:
     /// `status`, `spec.nodeName`, or in each element of a list,
     /// `spec.containers.resources`. The others are skipped before anything is
-    /// decoded, so that a Pod costs a tenth of the time and room, and are as
-    /// if they were not set.
+    /// decoded, which spares time and room, and are as if they were not set.
     ///
     /// An object cut down like this must not be written back whole; the
     /// client's own read-and-write methods know that, and ask the API server.

@@ -386,8 +386,8 @@ fn nothing_removed(errors: &mut Errors, path: &Path, new: &Value, old: &Value, w
     }
 }
 
-/// Puts back what may be resized, so that the rest can be compared.
-/// The same for a container, whose claims are not compared: they must have been none before.
+/// Puts back what may be resized in a container, whose claims are not compared:
+/// there must have been none before.
 fn ignore_container(container: &mut Value, old: &Value) {
     if let Some(resources) = container.existing("resources") {
         resources.remove("claims");
@@ -395,6 +395,7 @@ fn ignore_container(container: &mut Value, old: &Value) {
     ignore_resized(container, old);
 }
 
+/// Puts back what may be resized, so that the rest can be compared.
 fn ignore_resized(holder: &mut Value, old: &Value) {
     if !holder.has("resources") && !old.has("resources") {
         return;

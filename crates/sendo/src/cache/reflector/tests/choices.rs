@@ -103,6 +103,45 @@ async fn a_resync_delivers_everything_again_and_asks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_some_fields_only_those_are_seen_in_own_writes_too() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let only = crate::cache::KindOptions::<ConfigMap>::new().only(["data.kept"]);
+    let cache = Cache::new(client.clone(), world.clone(), options().kind(only));
+    let informer = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let mut one = map("one", 10);
+    one["data"] = json!({"kept": "a", "large": "text"});
+    one["immutable"] = json!(false);
+    api.expect_list(PATH).await.list(10, &[one.clone()]);
+    let _watch = api.expect_watch(PATH).await.open(200);
+    informer.synced().await;
+    let seen = || informer.snapshot().get(&"a/one".into()).unwrap();
+    let data = |value: &str| Some([("kept".to_owned(), value.to_owned())].into());
+    assert_eq!((&seen().data, seen().immutable), (&data("a"), None));
+
+    // The rest is fetched before anything is written back.
+    let client = crate::Client::new(client, cache.clone(), world, Default::default());
+    let kept = seen();
+    let change = client.modify::<ConfigMap, _>(&kept, |map| {
+        map.data
+            .get_or_insert_default()
+            .insert("kept".into(), "b".into());
+    });
+    let path = "/api/v1/namespaces/a/configmaps/one";
+    let answers = async {
+        api.expect(http::Method::GET, path).await.answer(200, &one);
+        let call = api.expect(http::Method::PUT, path).await;
+        assert_eq!(call.json()["data"], json!({"kept": "b", "large": "text"}));
+        let mut written = call.json();
+        written["metadata"]["resourceVersion"] = json!("11");
+        call.answer(200, written);
+    };
+    let (written, ()) = futures::future::join(change, answers).await;
+    assert_eq!(written.unwrap().data.unwrap().len(), 2);
+    assert_eq!((seen().version(), &seen().data), (11, &data("b")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_transform_cuts_down_what_is_kept_and_its_panic_costs_one_object() {
     let (client, mut api) = FakeApi::new();
     let world = World::seeded(1);
