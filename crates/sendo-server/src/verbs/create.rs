@@ -49,14 +49,17 @@ pub(crate) async fn insert_as_sent(
         meta.remove(member);
     }
     owners::dedup(call, &mut object);
-    ownership::update(call, &Value::Null, &mut object);
-    insert(call, object, options).await
+    let managers = ownership::create(call, &mut object);
+    insert(call, object, managers.as_deref(), options).await
 }
 
-/// Puts an object of the request's version, with its managers, into the store.
+/// Puts an object of the request's version into the store.
+///
+/// Its managers are in it, or beside it as text: nothing on the way looks at them.
 pub(crate) async fn insert(
     call: &Call<'_>,
     object: Value,
+    managers: Option<&str>,
     options: &WriteOptions,
 ) -> Result<Stored, Status> {
     let mut object = decode::to_storage(call, object);
@@ -72,7 +75,7 @@ pub(crate) async fn insert(
     for attempt in 1.. {
         let stored = loop {
             // What it claims may go to somebody else meanwhile.
-            if let Some(stored) = insert_once(call, next(&mut object), options)
+            if let Some(stored) = insert_once(call, next(&mut object), managers, options)
                 .await
                 .transpose()
             {
@@ -103,6 +106,7 @@ pub(crate) async fn insert(
 async fn insert_once(
     call: &Call<'_>,
     mut object: Value,
+    managers: Option<&str>,
     options: &WriteOptions,
 ) -> Result<Option<Stored>, Status> {
     let cx = call.cx();
@@ -137,7 +141,7 @@ async fn insert_once(
         ));
     }
     let key = call.key(&name)?;
-    let value = call.encode(&mut object);
+    let value = call.server.encode_managed(resource, &mut object, managers);
     let transaction = claims.join(
         Transaction::new()
             .absent(key.clone())
