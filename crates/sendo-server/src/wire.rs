@@ -79,7 +79,8 @@ pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
         out.pop();
     }
     out.push(b'}');
-    out.into()
+    // It is kept for long: no room that it does not need.
+    out.into_boxed_slice().into()
 }
 
 const MANAGERS: &str = "managedFields";
