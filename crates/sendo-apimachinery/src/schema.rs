@@ -24,10 +24,13 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 mod go_names;
+mod places;
 mod shown;
 mod text;
 mod types;
 mod walk;
+
+use places::Places;
 
 pub use go_names::GoName;
 pub use shown::{show_as_go, show_as_stored};
@@ -162,9 +165,7 @@ pub struct Object {
     fields: Vec<Field>,
     /// Places in `fields`, in the order of declaration.
     declared: Vec<u16>,
-    /// Places in `fields` by a number made of the name, sorted: names are looked
-    /// up hundreds of times in a write, and numbers are found soonest.
-    places: Vec<(u32, u16)>,
+    places: Places,
     /// Whether fields that are not named here are kept.
     pub preserve_unknown_fields: bool,
     /// Whether it is a whole object with its own `apiVersion`, `kind` and `metadata`.
@@ -183,15 +184,10 @@ impl Object {
             declared[*number] = place;
         }
         let fields: Vec<Field> = numbered.into_iter().map(|(_, field)| field).collect();
-        let places = (0..).zip(&fields);
-        let mut places: Vec<_> = places
-            .map(|(place, field)| (number_of(&field.name), place))
-            .collect();
-        places.sort_unstable();
         Self {
+            places: Places::of(fields.iter().map(|field| field.name.as_ref())),
             fields,
             declared,
-            places,
             ..Self::default()
         }
     }
@@ -210,20 +206,10 @@ impl Object {
 
     /// The field of that name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let number = number_of(name);
-        let first = self.places.partition_point(|(own, _)| *own < number);
-        let same = self.places[first..].iter();
-        same.take_while(|(own, _)| *own == number)
-            .map(|(_, place)| &self.fields[usize::from(*place)])
-            .find(|field| field.name == name)
+        let places = self.places.candidates(name);
+        let mut fields = places.map(|place| &self.fields[usize::from(place)]);
+        fields.find(|field| field.name == name)
     }
-}
-
-/// A number for a name; two names hardly ever have the same.
-fn number_of(name: &str) -> u32 {
-    name.bytes().fold(0, |number: u32, byte| {
-        (number.rotate_left(5) ^ u32::from(byte)).wrapping_mul(0x9e37_79b9)
-    })
 }
 
 /// A named field of an object.
