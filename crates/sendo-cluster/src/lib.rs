@@ -158,7 +158,7 @@ impl Cluster {
     ) -> Result<Self, StartError> {
         let store = match options.store {
             Some(store) => store,
-            None => Arc::new(Memory::new(world.clock().clone(), Retention::default())),
+            None => Arc::new(Memory::in_world(world, Retention::default())),
         };
         let runs = |controller: &str| options.controllers.includes(controller);
         let server = ApiServer::start(Options {

@@ -5,6 +5,7 @@
 //! a lock around both. The lock is held only to read or replace the roots of
 //! persistent maps, so a long read works on its own snapshot and keeps nobody waiting.
 
+mod bell;
 mod feeds;
 mod history;
 mod index;
@@ -16,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 use sendo_world::Moment;
 
 use crate::{Batch, Error, KeyRange, Revision, Transaction, Watch, WatchSource};
+pub(crate) use bell::Bell;
 use feeds::{Feeds, WatcherId};
 pub(crate) use history::History;
 pub(crate) use store::OnLive;
@@ -27,6 +29,8 @@ pub(crate) const SLICE: usize = 1024;
 #[derive(Default)]
 pub(crate) struct Live {
     state: Mutex<State>,
+    /// Who wakes the watchers; without one, whoever changes the state.
+    bell: Option<Arc<Bell>>,
 }
 
 #[derive(Default)]
@@ -45,6 +49,15 @@ impl Live {
         };
         Live {
             state: Mutex::new(state),
+            bell: None,
+        }
+    }
+
+    /// An empty one whose watchers are woken by a bell.
+    pub(crate) fn with_bell(bell: Arc<Bell>) -> Self {
+        Live {
+            bell: Some(bell),
+            ..Live::default()
         }
     }
 
@@ -76,8 +89,16 @@ impl Live {
 
         // Wakers, and the memos in what is forgotten, run code that is not
         // ours: never under the lock.
-        waiting.into_iter().for_each(Waker::wake);
+        self.wake(waiting);
         Ok(Some(batch))
+    }
+
+    fn wake(&self, watchers: Vec<Waker>) {
+        match &self.bell {
+            _ if watchers.is_empty() => {}
+            Some(bell) => bell.wake(watchers),
+            None => watchers.into_iter().for_each(Waker::wake),
+        }
     }
 
     /// Forgets what `slice` takes off the history, until that is less than a [`SLICE`].
@@ -104,7 +125,7 @@ impl Live {
         feeds.forget(forgotten);
         drop(state);
         drop(replaced);
-        waiting.into_iter().for_each(Waker::wake);
+        self.wake(waiting);
     }
 
     pub(crate) fn watch(
@@ -129,7 +150,10 @@ impl Live {
         state.closed = true;
         let waiting = state.feeds.take_waiting();
         drop(state);
-        waiting.into_iter().for_each(Waker::wake);
+        self.wake(waiting);
+        if let Some(bell) = &self.bell {
+            bell.close();
+        }
     }
 
     /// How many ranges are watched.

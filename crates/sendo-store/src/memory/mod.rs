@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use sendo_world::Clock;
+use sendo_world::{Clock, World};
 
-use crate::live::{Live, OnLive, SLICE};
+use crate::live::{Bell, Live, OnLive, SLICE};
 use crate::{Error, Retention, Revision, Transaction};
 
 /// A [`Store`](crate::Store) in this process's memory; gone with it.
@@ -28,6 +28,16 @@ impl Memory {
             live: Arc::default(),
             retention,
             clock,
+        }
+    }
+
+    /// An empty store whose watchers are woken by a task of `world`, so that who
+    /// commits is answered first. When `world` stops, commits wake them again.
+    pub fn in_world(world: &World, retention: Retention) -> Self {
+        Memory {
+            live: Arc::new(Live::with_bell(Bell::rung_by(world.tasks()))),
+            retention,
+            clock: world.clock().clone(),
         }
     }
 

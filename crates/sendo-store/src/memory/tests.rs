@@ -19,6 +19,42 @@ async fn open(keep: Option<usize>) -> Memory {
 
 crate::contract!(open);
 
+mod woken_by_a_task {
+    use super::*;
+
+    async fn open(keep: Option<usize>) -> Memory {
+        let defaults = Retention::default();
+        let retention = Retention {
+            keep_changes: keep.unwrap_or(defaults.keep_changes),
+            ..defaults
+        };
+        // Its tasks end with it, so it stays.
+        let world: &World = Box::leak(Box::new(World::seeded(0)));
+        Memory::in_world(world, retention)
+    }
+
+    crate::contract!(open);
+}
+
+#[tokio::test]
+async fn watchers_are_woken_after_the_commit_and_when_the_world_has_stopped_with_it() {
+    let world = World::seeded(0);
+    let store = Arc::new(Memory::in_world(&world, Retention::default()));
+    let mut watch = store.watch(KeyRange::all(), Revision(0)).unwrap();
+    let counter = Counter::new(&store);
+    counter.wait(&mut watch);
+    put(&store, "a", "1").await;
+    assert_eq!(counter.woken(), 0, "who commits is answered first");
+    tokio::task::yield_now().await;
+    assert_eq!(counter.woken(), 1);
+
+    watch.next().await.unwrap().unwrap();
+    counter.wait(&mut watch);
+    world.tasks().stop().await;
+    put(&store, "a", "2").await;
+    assert_eq!(counter.woken(), 2, "nobody else is there to do it");
+}
+
 fn memory(options: Retention) -> Memory {
     Memory::new(World::seeded(0).clock().clone(), options)
 }
