@@ -154,5 +154,5 @@ async fn create(
         ));
     }
     MetaMut::of(&mut object).remove("resourceVersion");
-    create::insert(call, object, options).await
+    create::insert(call, object, None, options).await
 }
