@@ -200,6 +200,8 @@ async fn a_client_that_does_not_read_is_cut_off_and_holds_nobody_up() {
     let end = loop {
         match watch.try_next().await.unwrap() {
             Some(WatchEvent::Modified(_)) => seen += 1,
+            // On a busy machine a minute may have passed.
+            Some(WatchEvent::Bookmark(_)) => {}
             other => break other,
         }
     };
