@@ -21,7 +21,7 @@ mod yaml;
 
 use serde_json::Value;
 
-pub use body::{Body, Format, Object};
+pub use body::{Body, Format, Object, unrecognized};
 
 use crate::schema::SchemaRef;
 

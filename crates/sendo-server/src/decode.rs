@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use sendo_apimachinery::decode::{Body, Format};
+use sendo_apimachinery::decode::{Body, Format, unrecognized};
 use sendo_apimachinery::structural::Structural;
 use sendo_apimachinery::{GroupVersion, GroupVersionKind, Meta, MetaMut, Status, protobuf};
 use serde_json::Value;
@@ -94,13 +94,9 @@ pub(crate) fn body(
 }
 
 fn from_protobuf(call: &Call<'_>, expected: &GroupVersionKind) -> Result<Value, Status> {
-    let (envelope, object) =
-        protobuf::decode(&call.server.types, &call.request.body).map_err(|error| {
-            let kind = &expected.kind;
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {error}"
-            ))
-        })?;
+    let bytes = &call.request.body;
+    let (envelope, object) = protobuf::decode(&call.server.types, bytes)
+        .map_err(|error| unrecognized(bytes, expected, &error.to_string()))?;
     let version = expected.group_version().to_string();
     if envelope.kind != expected.kind {
         return Err(Status::bad_request(format!(

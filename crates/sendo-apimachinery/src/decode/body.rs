@@ -138,12 +138,17 @@ impl Body<'_> {
     }
 
     fn unrecognized(&self, expected: &GroupVersionKind, error: &str) -> Status {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {error} ({})",
-            expected.kind,
-            summary(self.bytes)
-        ))
+        unrecognized(self.bytes, expected, error)
     }
+}
+
+/// What is said of a body that cannot be read, and how that body begins.
+pub fn unrecognized(body: &[u8], expected: &GroupVersionKind, error: &str) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {error} ({})",
+        expected.kind,
+        summary(body)
+    ))
 }
 
 impl Object {
