@@ -47,32 +47,30 @@ impl Body<'_> {
         let kind = named.or_expected(expected);
         let refuse = |error: &str| cannot_be_handled(&kind, expected, error);
         let version = kind.group_version().to_string();
-        let Some(schema) = types.kind(&version, &kind.kind) else {
+        let read_as = older::read_as(&version, &kind.kind);
+        let wanted = expected.group_version().to_string();
+        let Some(schema) = types.kind(read_as, &kind.kind) else {
             if kind.kind == expected.kind && older::is_older(&version, &kind.kind) {
-                let expected = expected.group_version().to_string();
-                return Err(other_version(&version, &expected));
+                return Err(other_version(&version, &wanted));
             }
-            return Err(refuse(&format!(
-                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-                go_quote(&kind.kind),
-                go_quote(&version)
-            )));
+            // A list of anything is known, and nothing can be made of it.
+            return Err(refuse(&match (&*version, &*kind.kind) {
+                ("v1", "List") => no_conversion(&kind, expected),
+                _ => unregistered(&version, &kind.kind),
+            }));
         };
         let decoded = parsed.typed(schema).map_err(|e| refuse(&e))?;
         // Events of both their groups are one thing within.
         let is_same = kind.kind == "Event" || kind.group == expected.group;
         if kind.kind != expected.kind || !is_same {
-            return Err(refuse(&format!(
-                "converting ({}.{}) to ({}.{}): unknown conversion",
-                kind.version,
-                kind.kind,
-                internal_package(&expected.group),
-                expected.kind
-            )));
+            return Err(refuse(&no_conversion(&kind, expected)));
         }
+        let is_wanted = read_as == wanted;
         let object = self.judge(decoded, kind, expected)?;
-        object.check_version(expected)?;
-        Ok(object)
+        match is_wanted {
+            true => Ok(object),
+            false => Err(other_version(&version, &wanted)),
+        }
     }
 
     /// Reads an object of a custom kind, as it is; `admit` brings it into
@@ -107,12 +105,16 @@ impl Body<'_> {
     }
 
     fn parse(&self, expected: &GroupVersionKind) -> Result<(Parsed<'_>, Named), Status> {
+        self.parts().map_err(|e| self.unrecognized(expected, &e))
+    }
+
+    /// The body, not yet given a type, and the kind that it names.
+    pub(super) fn parts(&self) -> Result<(Parsed<'_>, Named), String> {
         let parsed = Parsed::of(self.bytes, self.format).map_err(|error| match self.format {
             Format::Json => format!("couldn't get version/kind; json parse error: {error}"),
             Format::Yaml => error,
-        });
-        let parsed = parsed.map_err(|e| self.unrecognized(expected, &e))?;
-        let named = Named::of(&parsed.document).map_err(|e| self.unrecognized(expected, &e))?;
+        })?;
+        let named = Named::of(&parsed.document)?;
         Ok((parsed, named))
     }
 
@@ -243,9 +245,9 @@ impl<'a> Parsed<'a> {
 }
 
 /// The kind that a body names; parts may be empty.
-struct Named {
-    version: GroupVersion,
-    kind: String,
+pub(super) struct Named {
+    pub(super) version: GroupVersion,
+    pub(super) kind: String,
 }
 
 impl Named {
@@ -309,6 +311,25 @@ fn unmarshal(value: &str, target: &str) -> String {
     )
 }
 
+/// What Go says of a kind that it does not know.
+pub(super) fn unregistered(api_version: &str, kind: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        go_quote(kind),
+        go_quote(api_version)
+    )
+}
+
+fn no_conversion(kind: &GroupVersionKind, expected: &GroupVersionKind) -> String {
+    format!(
+        "converting ({}.{}) to ({}.{}): unknown conversion",
+        kind.version,
+        kind.kind,
+        internal_package(&expected.group),
+        expected.kind
+    )
+}
+
 fn cannot_be_handled(kind: &GroupVersionKind, expected: &GroupVersionKind, error: &str) -> Status {
     Status::bad_request(format!(
         "{} in version {} cannot be handled as a {}: {error}",
@@ -327,7 +348,7 @@ fn internal_package(group: &str) -> &str {
 }
 
 /// The beginning of a body, as messages show it: text if it looks like JSON, else in hexadecimal.
-fn summary(body: &[u8]) -> String {
+pub fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let (shown, dots) = match body.len() {
         0 => return "<empty>".to_owned(),
