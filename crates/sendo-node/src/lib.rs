@@ -8,6 +8,7 @@
 
 mod addresses;
 mod heartbeat;
+pub mod pod;
 mod pods;
 pub mod simulation;
 mod status;
@@ -83,6 +84,8 @@ pub fn manager(options: &NodeOptions) -> Manager {
     let agent = Manager::new(&options.name).runnable(heartbeat::runnable(options.clone()));
     match options.runtime {
         Runtime::None => agent,
-        Runtime::Simulated(pace) => agent.controller(pods::controller(options, pace)),
+        Runtime::Simulated(pace) => agent
+            .caching(pod::cached())
+            .controller(pods::controller(options, pace)),
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use sendo::cache::{FieldSelector, Selection};
 use sendo::handler::map;
 use sendo::source::kind;
@@ -14,6 +13,7 @@ use sendo::{
 };
 
 use crate::addresses::{self, PodAddresses};
+use crate::pod::Pod;
 use crate::simulation::{self, History};
 use crate::status::{self, Place};
 use crate::{NodeOptions, Pace};

@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
 use sendo::{ObjectExt, Timestamp};
 
 use crate::Pace;
+use crate::pod::{Container, Pod};
 
 /// Where a container is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState as State, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, EphemeralContainer, HostIP, Pod, PodCondition, PodIP,
-    PodStatus,
+    ContainerState as State, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, HostIP, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::{ObjectExt, Timestamp};
 
+use crate::pod::{Container, Pod};
 use crate::simulation::{ContainerState, History, Snapshot};
 
 /// Where a pod is.
@@ -34,8 +34,10 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
         told: Vec::new(),
     };
     let unready = not_ready(&spec.containers, &snapshot.main);
-    let uninitialized =
-        not_initialized(&spec.init_containers.clone().unwrap_or_default(), snapshot);
+    let uninitialized = not_initialized(
+        spec.init_containers.as_deref().unwrap_or_default(),
+        snapshot,
+    );
     conditions.tell("PodReadyToStartContainers", true, None);
     conditions.tell("Initialized", snapshot.initialized(), uninitialized);
     conditions.tell("Ready", ready, unready.clone());
@@ -163,7 +165,7 @@ impl Conditions {
 /// Nothing probes an ephemeral container, so it is neither ready nor started.
 fn ephemeral_statuses(
     pod: &Pod,
-    containers: &[EphemeralContainer],
+    containers: &[Container],
     states: &[ContainerState],
 ) -> Vec<ContainerStatus> {
     let pairs = containers.iter().zip(states);

@@ -1,10 +1,9 @@
 //! Which nodes a pod can run on at all. Each filter is a function that says why not.
 
-use k8s_openapi::api::core::v1::{
-    ContainerPort, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint,
-};
+use k8s_openapi::api::core::v1::{ContainerPort, NodeSelectorRequirement, NodeSelectorTerm, Taint};
 use sendo::ObjectExt;
 
+use crate::pod::Pod;
 use crate::room::{Room, requested};
 use crate::taints::{taints, toleration};
 
@@ -35,7 +34,7 @@ fn is_schedulable(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    if cordoned && toleration(pod, &taint).is_none() {
+    if cordoned && toleration(pod.tolerations(), &taint).is_none() {
         return Err(vec!["node(s) were unschedulable".to_owned()]);
     }
     Ok(())
@@ -44,7 +43,7 @@ fn is_schedulable(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
 fn tolerates_taints(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     let mut hard = taints(&room.node)
         .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    match hard.find(|taint| toleration(pod, taint).is_none()) {
+    match hard.find(|taint| toleration(pod.tolerations(), taint).is_none()) {
         None => Ok(()),
         Some(taint) => {
             let value = taint.value.as_deref().unwrap_or_default();

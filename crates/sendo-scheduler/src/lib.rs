@@ -6,6 +6,7 @@
 //! [scored](score), the best is assumed, and a Binding makes it so.
 
 pub mod filter;
+pub mod pod;
 pub mod room;
 pub mod score;
 pub mod taints;
@@ -15,9 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use sendo::cache::KindOptions;
 use sendo::handler::map;
 use sendo::source::kind;
 use sendo::{
@@ -25,6 +25,7 @@ use sendo::{
     Reconcile, Result, Uid, predicate,
 };
 
+use pod::Pod;
 use room::Room;
 use serde_json::Value;
 
@@ -36,32 +37,15 @@ const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// Pods by the node they are bound to.
 static ON_NODE: Index<Pod, String> =
-    Index::new("pods-by-node", |pod| node_of(pod).map(str::to_owned));
+    Index::new("pods-by-node", |pod: &Pod| pod.node().map(str::to_owned));
 
 /// Pods that wait for a node.
 static WAITING: Index<Pod, bool> = Index::new("waiting-pods", |pod| waits(pod).then_some(true));
 
-/// What the scheduler looks at in a pod.
-const LOOKED_AT: [&str; 13] = [
-    "spec.affinity",
-    "spec.containers.ports",
-    "spec.containers.resources",
-    "spec.initContainers.resources",
-    "spec.initContainers.restartPolicy",
-    "spec.nodeName",
-    "spec.nodeSelector",
-    "spec.overhead",
-    "spec.schedulerName",
-    "spec.schedulingGates",
-    "spec.tolerations",
-    "status.conditions",
-    "status.phase",
-];
-
 /// The scheduler as a program.
 pub fn manager() -> Manager {
     Manager::new("kube-scheduler")
-        .caching(KindOptions::<Pod>::new().only(LOOKED_AT))
+        .caching(pod::cached())
         .controller(controller())
 }
 
@@ -80,17 +64,12 @@ pub fn controller() -> Controller {
         .reconcile(Scheduler::default())
 }
 
-fn node_of(pod: &Pod) -> Option<&str> {
-    let spec = pod.spec.as_ref()?;
-    spec.node_name.as_deref().filter(|name| !name.is_empty())
-}
-
 /// A pod that this scheduler is to place.
 fn waits(pod: &Pod) -> bool {
     let spec = pod.spec.as_ref();
     let scheduler = spec.and_then(|spec| spec.scheduler_name.as_deref());
     let gated = spec.is_some_and(|s| s.scheduling_gates.as_ref().is_some_and(|g| !g.is_empty()));
-    node_of(pod).is_none()
+    pod.node().is_none()
         && !gated
         && !is_finished(pod)
         && !pod.is_being_deleted()
@@ -109,7 +88,7 @@ fn is_finished(pod: &Pod) -> bool {
 /// The end of a pod that had a place.
 fn makes_room() -> predicate::Predicate<Pod> {
     predicate::Predicate::new(|event: &Event<Pod>| match event {
-        Event::Deleted { object, .. } => node_of(object).is_some(),
+        Event::Deleted { object, .. } => object.node().is_some(),
         Event::Updated { old, new } => !is_finished(old) && is_finished(new),
         Event::Created { .. } => false,
     })
@@ -175,7 +154,7 @@ impl Scheduler {
     fn forget_settled(&self, cx: &Context) {
         self.assumed().retain(|uid, assumed| {
             cx.get::<Pod>(assumed.pod.key())
-                .is_some_and(|pod| pod.uid() == *uid && node_of(&pod).is_none())
+                .is_some_and(|pod| pod.uid() == *uid && pod.node().is_none())
         });
     }
 

@@ -1,10 +1,12 @@
 //! A node and how much of it is taken.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use std::collections::BTreeMap;
+
+use crate::pod::{Container, Pod};
 
 /// What a pod asks for, or a node has: thousandths of processors and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Which of the nodes that will do is best.
 
-use k8s_openapi::api::core::v1::Pod;
 use sendo::ObjectExt;
 
 use crate::filter::term_matches;
+use crate::pod::Pod;
 use crate::room::{Amount, Room, requested};
 
 /// The most a scorer gives.

@@ -1,6 +1,6 @@
 //! Taints, by which nodes keep pods away, and the tolerations that pods have of them.
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
 /// The taints of a node.
 pub fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
@@ -8,11 +8,10 @@ pub fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
     spec.flat_map(|spec| spec.taints.iter().flatten())
 }
 
-/// The toleration by which a pod puts up with a taint: the first of them, if it has several.
-pub fn toleration<'p>(pod: &'p Pod, taint: &Taint) -> Option<&'p Toleration> {
-    let spec = pod.spec.iter();
-    spec.flat_map(|spec| spec.tolerations.iter().flatten())
-        .find(|toleration| tolerates(toleration, taint))
+/// The toleration by which a pod puts up with a taint: the first, if several of its tolerations do.
+pub fn toleration<'t>(tolerations: &'t [Toleration], taint: &Taint) -> Option<&'t Toleration> {
+    let mut tolerations = tolerations.iter();
+    tolerations.find(|toleration| tolerates(toleration, taint))
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {

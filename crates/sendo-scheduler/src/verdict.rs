@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::client::Patch;
 use sendo::{Context, EventType::*, ObjectExt, Result};
 use serde_json::json;
 
 use crate::filter::{self, Refusal};
+use crate::pod::Pod;
 use crate::room::Room;
 use crate::score;
 

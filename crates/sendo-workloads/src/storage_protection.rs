@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use sendo::client::{CleanUp, Finalizer};
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Result, Typed};
 
-use crate::pods::node_of;
+use crate::pods::{Pod, node_of};
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";

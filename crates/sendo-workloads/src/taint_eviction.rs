@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::client::Patch;
 use sendo::handler::map_object;
@@ -21,7 +21,7 @@ use sendo::{
 use sendo_scheduler::taints::{taints, toleration};
 use serde_json::json;
 
-use crate::pods::node_of;
+use crate::pods::{Pod, node_of, tolerations};
 
 /// Pods by the node they are bound to.
 static BY_NODE: Index<Pod, String> =
@@ -43,10 +43,6 @@ pub fn controller() -> Controller {
         .reconcile(Evictions::default())
 }
 
-fn tolerations(pod: &Pod) -> Option<&Vec<Toleration>> {
-    pod.spec.as_ref()?.tolerations.as_ref()
-}
-
 /// The taints that drive pods out.
 fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
     taints(node).filter(|taint| taint.effect == "NoExecute")
@@ -55,7 +51,7 @@ fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
 /// How long a pod may stay on a node, from when it was first seen beside the
 /// node's taints; `None` if there is no end to it.
 fn patience(pod: &Pod, node: &Node) -> Option<Duration> {
-    let ends = evicting(node).filter_map(|taint| match toleration(pod, taint) {
+    let ends = evicting(node).filter_map(|taint| match toleration(tolerations(pod), taint) {
         None => Some(0),
         Some(toleration) => toleration.toleration_seconds,
     });

@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 
 /// Anything that can be watched, cached and written: every type of
 /// `k8s-openapi`, every `#[derive(CustomResource)]`, [`kube::core::DynamicObject`],
+/// a type of your own for such a kind (`#[derive(Resource)]`, see
+/// [`KindOptions::only`](crate::cache::KindOptions::only)),
 /// and [`kube::core::PartialObjectMeta`] of any of them, which fetches metadata only.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a kind of the API",

@@ -22,7 +22,6 @@ mod template;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::Pod;
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{
@@ -32,7 +31,7 @@ use sendo::{
 
 use self::rollout::Rollout;
 use crate::claim::Claim;
-use crate::pods;
+use crate::pods::{self, Pod};
 
 /// ReplicaSets by the object that controls them.
 static BY_CONTROLLER: Index<ReplicaSet, Uid> =

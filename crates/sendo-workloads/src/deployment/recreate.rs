@@ -1,12 +1,11 @@
 //! Recreate: all old pods end before the first new one starts.
 
-use k8s_openapi::api::core::v1::Pod;
 use sendo::{ObjectExt, Result};
 
 use super::rollout::Rollout;
 use super::sets::actual;
 use super::{history, status};
-use crate::pods;
+use crate::pods::{self, Pod};
 
 /// One step: old pods away, or else new ones, or else done.
 pub(super) async fn advance(rollout: &mut Rollout<'_>) -> Result<()> {

@@ -14,13 +14,12 @@ mod status;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Reader, Result, Selector};
 
 use crate::claim::Claim;
-use crate::pods::{self, BY_CONTROLLER, ORPHANS};
+use crate::pods::{self, BY_CONTROLLER, ORPHANS, Pod};
 
 /// The controller of ReplicaSets.
 pub fn controller() -> Controller {

@@ -4,10 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use sendo::{ObjectExt, Timestamp};
 
-use crate::pods;
+use crate::pods::{self, Pod, node_of};
 
 /// The annotation by which a user says how dear a pod is.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -27,13 +26,18 @@ pub(super) fn first_to_go(
     }
     let mut on_node = BTreeMap::new();
     for pod in related.iter().filter(|pod| pods::is_active(pod)) {
-        if let Some(node) = node(pod) {
+        if let Some(node) = node_of(pod) {
             *on_node.entry(node).or_insert(0_usize) += 1;
         }
     }
     let mut ranked = pods.to_vec();
     ranked.sort_by(|a, b| {
-        let crowd = |pod: &Pod| node(pod).and_then(|n| on_node.get(n)).copied().unwrap_or(0);
+        let crowd = |pod: &Pod| {
+            node_of(pod)
+                .and_then(|n| on_node.get(n))
+                .copied()
+                .unwrap_or(0)
+        };
         compare(a, b, crowd(a), crowd(b), now)
     });
     ranked.truncate(count);
@@ -42,7 +46,7 @@ pub(super) fn first_to_go(
 
 /// `Less`: `a` goes before `b`.
 fn compare(a: &Pod, b: &Pod, crowd_a: usize, crowd_b: usize, now: Timestamp) -> Ordering {
-    let unassigned_first = node(a).is_some().cmp(&node(b).is_some());
+    let unassigned_first = node_of(a).is_some().cmp(&node_of(b).is_some());
     let by_phase = || phase_rank(a).cmp(&phase_rank(b));
     let unready_first = || pods::is_ready(a).cmp(&pods::is_ready(b));
     let cheap_first = || deletion_cost(a).cmp(&deletion_cost(b));
@@ -71,11 +75,6 @@ fn compare(a: &Pod, b: &Pod, crowd_a: usize, crowd_b: usize, now: Timestamp) -> 
         .then_with(restarted_first)
         .then_with(young_first)
         .then_with(|| a.uid().cmp(&b.uid()))
-}
-
-fn node(pod: &Pod) -> Option<&str> {
-    let spec = pod.spec.as_ref()?;
-    spec.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
 fn phase_rank(pod: &Pod) -> u8 {

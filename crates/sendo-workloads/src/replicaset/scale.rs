@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{self, PodTemplateSpec};
 use sendo::{Context, EventType::*, ObjectExt, client};
 
 use super::rank;
 use crate::claim::controller_reference;
-use crate::pods::BY_CONTROLLER;
+use crate::pods::{BY_CONTROLLER, Pod};
 
 /// The most pods created or deleted in one sync.
 const BURST: usize = 500;
@@ -105,13 +105,13 @@ async fn create(set: &ReplicaSet, cx: &Context) -> Result<(), Failure> {
 }
 
 /// A pod from the set's template, controlled by the set.
-fn pod_of(set: &ReplicaSet) -> Pod {
+fn pod_of(set: &ReplicaSet) -> v1::Pod {
     let template = set.spec.as_ref().and_then(|spec| spec.template.clone());
     let PodTemplateSpec { metadata, spec } = template.unwrap_or_default();
     let wanted = metadata.unwrap_or_default();
-    let mut pod = Pod {
+    let mut pod = v1::Pod {
         spec,
-        ..Pod::default()
+        ..v1::Pod::default()
     };
     pod.metadata.generate_name = Some(format!("{}-", set.name()));
     pod.metadata.namespace = set.metadata.namespace.clone();

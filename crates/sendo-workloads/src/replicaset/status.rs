@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::{Context, Result, Timestamp};
 
 use super::scale::Failure;
-use crate::pods;
+use crate::pods::{self, Pod};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 

@@ -389,7 +389,7 @@ impl Shared {
     /// decoded from them, of whatever type it was written as.
     pub(super) fn wrote(&self, answer: &Bytes, decoded: &dyn Any) {
         let reader = self.reader();
-        // Written as another type than it is cached as: metadata, or JSON.
+        // Written as another type than it is cached as (metadata, JSON, some fields): read anew.
         let object = reader.copy(decoded).or_else(|| reader.read(answer).ok());
         // Of what does not decode or cannot be kept, the watch will tell.
         if let Some(object) = object {

@@ -25,7 +25,8 @@ pub(super) trait Reader: Send + Sync {
     /// The object, of which all that is not kept was taken away before.
     fn read_back(&self, json: &[u8]) -> Option<Arc<dyn AnyObject>>;
 
-    /// A copy of `object`, cut down to what is kept; `None` if it is of another type.
+    /// A copy of `object`, cut down to what is kept; `None` if it is of another
+    /// type, or has fields that are not to be read.
     fn copy(&self, object: &dyn Any) -> Option<Arc<dyn AnyObject>>;
 }
 
@@ -39,10 +40,7 @@ impl<K: Object> Reader for KindOptions<K> {
     }
 
     fn read(&self, json: &[u8]) -> Result<Arc<dyn AnyObject>, String> {
-        let cut = self.part.of(json);
-        let object = decode::<K>(cut.as_deref().unwrap_or(json));
-        let object = object.map_err(|error| without_values(&error))?;
-        Ok(Arc::new(self.trim(object)?))
+        Ok(Arc::new(self.decode(json)?))
     }
 
     fn read_back(&self, json: &[u8]) -> Option<Arc<dyn AnyObject>> {
@@ -50,10 +48,7 @@ impl<K: Object> Reader for KindOptions<K> {
     }
 
     fn copy(&self, object: &dyn Any) -> Option<Arc<dyn AnyObject>> {
-        let object = object.downcast_ref::<K>()?;
-        if self.only.is_some() {
-            return self.read(&serde_json::to_vec(object).ok()?).ok();
-        }
+        let object = object.downcast_ref::<K>().filter(|_| self.only.is_none())?;
         Some(Arc::new(self.trim(object.clone()).ok()?))
     }
 }
@@ -64,6 +59,13 @@ fn decode<K: Object>(json: &[u8]) -> serde_json::Result<K> {
 }
 
 impl<K: Object> KindOptions<K> {
+    /// The object as the API server sends it, cut down to what is kept.
+    pub(super) fn decode(&self, json: &[u8]) -> Result<K, String> {
+        let cut = self.part.of(json);
+        let object = decode::<K>(cut.as_deref().unwrap_or(json));
+        self.trim(object.map_err(|error| without_values(&error))?)
+    }
+
     /// Takes away what is not to be kept in memory. The error says why the
     /// object cannot be kept at all.
     fn trim(&self, mut object: K) -> Result<K, String> {

@@ -141,6 +141,46 @@ async fn of_some_fields_only_those_are_seen_in_own_writes_too() {
     assert_eq!((seen().version(), &seen().data), (11, &data("b")));
 }
 
+mod small {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use kube::Resource;
+    use serde::{Deserialize, Serialize};
+
+    /// A ConfigMap, as much of it as somebody looks at.
+    #[derive(Clone, Debug, Deserialize, Serialize, Resource)]
+    #[resource(inherit = super::ConfigMap)]
+    pub(super) struct Small {
+        metadata: ObjectMeta,
+        pub(super) immutable: Option<bool>,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_whole_is_seen_as_a_type_of_ones_own() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let only = crate::cache::KindOptions::<small::Small>::new().only(["immutable"]);
+    let cache = Cache::new(client.clone(), world.clone(), options().kind(only));
+    let informer = cache.informer::<small::Small>(ConfigMap::kind(), Selection::default());
+    api.expect_list(PATH).await.list(10, &[]);
+    let _watch = api.expect_watch(PATH).await.open(200);
+    informer.synced().await;
+
+    let client = crate::Client::new(client, cache, world, Default::default());
+    let mut one = map("one", 11);
+    one["immutable"] = json!(true);
+    let whole: ConfigMap = serde_json::from_value(one.clone()).unwrap();
+    let create = client.create(&whole);
+    let answer = async {
+        let call = api.expect(http::Method::POST, "/api/v1/namespaces/a/configmaps");
+        call.await.answer(201, &one);
+    };
+    let (created, ()) = futures::future::join(create, answer).await;
+    created.unwrap();
+    let seen = informer.snapshot().get(&"a/one".into()).unwrap();
+    assert_eq!((seen.version(), seen.immutable), (11, Some(true)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_transform_cuts_down_what_is_kept_and_its_panic_costs_one_object() {
     let (client, mut api) = FakeApi::new();

@@ -1,35 +1,14 @@
 //! What controllers of pods ask of a pod.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
-use sendo::cache::KindOptions;
-use sendo::{Index, ObjectExt, Timestamp, Uid};
+mod kept;
+
 use std::time::Duration;
 
-/// Reads of pods what the controllers of this crate look at.
-pub(crate) fn cached() -> KindOptions<Pod> {
-    KindOptions::new()
-        .only(LOOKED_AT)
-        .transform(|pod: &mut Pod| {
-            // Nearly every pod has a volume, and few have one of a claim.
-            if let Some(volumes) = pod.spec.as_mut().and_then(|spec| spec.volumes.as_mut()) {
-                volumes.retain(|volume| {
-                    volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
-                });
-                volumes.shrink_to_fit();
-            }
-        })
-}
+use k8s_openapi::api::core::v1::Toleration;
+use sendo::{Index, ObjectExt, Timestamp, Uid};
 
-const LOOKED_AT: [&str; 8] = [
-    "spec.nodeName",
-    "spec.tolerations",
-    "spec.volumes.ephemeral",
-    "spec.volumes.name",
-    "spec.volumes.persistentVolumeClaim",
-    "status.conditions",
-    "status.containerStatuses.restartCount",
-    "status.phase",
-];
+use self::kept::Condition;
+pub(crate) use self::kept::{Pod, cached};
 
 /// Pods by the object that controls them.
 pub(crate) static BY_CONTROLLER: Index<Pod, Uid> =
@@ -47,6 +26,13 @@ pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     spec.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
+/// The taints that the pod puts up with.
+pub(crate) fn tolerations(pod: &Pod) -> &[Toleration] {
+    let spec = pod.spec.as_ref();
+    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
+    tolerations.unwrap_or_default()
+}
+
 /// The pod's phase; empty if it has none yet.
 pub(crate) fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
@@ -58,7 +44,7 @@ pub(crate) fn is_active(pod: &Pod) -> bool {
     !matches!(phase(pod), "Succeeded" | "Failed") && !pod.is_being_deleted()
 }
 
-fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
+fn ready_condition(pod: &Pod) -> Option<&Condition> {
     let mut conditions = pod
         .status
         .iter()

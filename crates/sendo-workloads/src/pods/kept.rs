@@ -1,0 +1,161 @@
+//! A pod, as much of it as the controllers of this crate look at.
+//!
+//! Every pod of the cluster is kept, and decoded at each of its changes: a
+//! whole one would take several times the room. The fields have the names and the
+//! meaning that they have in [`v1::Pod`], which is what pods are created as.
+
+use k8s_openapi::api::core::v1::{self, PersistentVolumeClaimVolumeSource, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use sendo::cache::KindOptions;
+use serde::{Deserialize, Serialize};
+
+/// A pod that is kept.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, Resource)]
+#[resource(inherit = v1::Pod)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: Option<PodSpec>,
+    pub(crate) status: Option<PodStatus>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodSpec {
+    pub(crate) node_name: Option<String>,
+    pub(crate) tolerations: Option<Vec<Toleration>>,
+    pub(crate) volumes: Option<Vec<Volume>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Volume {
+    pub(crate) name: String,
+    pub(crate) ephemeral: Option<Ephemeral>,
+    pub(crate) persistent_volume_claim: Option<PersistentVolumeClaimVolumeSource>,
+}
+
+/// A claim made for the pod alone; its name follows from the volume's.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub(crate) struct Ephemeral {}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodStatus {
+    pub(crate) conditions: Option<Vec<Condition>>,
+    pub(crate) container_statuses: Option<Vec<ContainerStatus>>,
+    pub(crate) phase: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Condition {
+    #[serde(rename = "type")]
+    pub(crate) type_: String,
+    pub(crate) status: String,
+    pub(crate) last_transition_time: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ContainerStatus {
+    pub(crate) restart_count: i32,
+}
+
+/// The fields above as they stand in JSON: the others are not even decoded.
+const LOOKED_AT: [&str; 10] = [
+    "spec.nodeName",
+    "spec.tolerations",
+    "spec.volumes.ephemeral",
+    "spec.volumes.name",
+    "spec.volumes.persistentVolumeClaim",
+    "status.conditions.lastTransitionTime",
+    "status.conditions.status",
+    "status.conditions.type",
+    "status.containerStatuses.restartCount",
+    "status.phase",
+];
+
+/// How pods are read from the API server.
+pub(crate) fn cached() -> KindOptions<Pod> {
+    KindOptions::new()
+        .only(LOOKED_AT)
+        .transform(|pod: &mut Pod| {
+            // Nearly every pod has a volume, and few have one of a claim.
+            if let Some(volumes) = pod.spec.as_mut().and_then(|spec| spec.volumes.as_mut()) {
+                volumes.retain(|volume| {
+                    volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
+                });
+                volumes.shrink_to_fit();
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A pod with all that the type has: a new field is to be set here too.
+    fn full() -> Pod {
+        let volume = |name: &str, ephemeral, persistent_volume_claim| Volume {
+            name: name.to_owned(),
+            ephemeral,
+            persistent_volume_claim,
+        };
+        let claim = PersistentVolumeClaimVolumeSource {
+            claim_name: "c".to_owned(),
+            read_only: None,
+        };
+        Pod {
+            metadata: ObjectMeta {
+                name: Some("p".to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PodSpec {
+                node_name: Some("n".to_owned()),
+                tolerations: Some(vec![Toleration {
+                    key: Some("t".to_owned()),
+                    ..Toleration::default()
+                }]),
+                volumes: Some(vec![
+                    volume("a", None, Some(claim)),
+                    volume("b", Some(Ephemeral {}), None),
+                ]),
+            }),
+            status: Some(PodStatus {
+                conditions: Some(vec![Condition {
+                    type_: "Ready".to_owned(),
+                    status: "True".to_owned(),
+                    last_transition_time: Some(Time("2026-01-01T00:00:00Z".parse().unwrap())),
+                }]),
+                container_statuses: Some(vec![ContainerStatus { restart_count: 3 }]),
+                phase: Some("Running".to_owned()),
+            }),
+        }
+    }
+
+    #[test]
+    fn every_field_is_named_as_in_kubernetes_and_read() {
+        let whole: v1::Pod = serde_json::from_value(json!(full())).expect("a whole pod");
+        let kept = cached().kept(json!(whole).to_string().as_bytes());
+        assert_eq!(kept, Ok(full()));
+    }
+
+    #[test]
+    fn a_pod_is_small() {
+        assert!(size_of::<Pod>() <= 1024);
+    }
+
+    #[test]
+    fn only_volumes_of_claims_are_kept() {
+        let mut pod = json!(full());
+        let volumes = json!([{"name": "a", "emptyDir": {}}, {"name": "b", "ephemeral": {}}]);
+        pod["spec"]["volumes"] = volumes;
+        let kept = cached().kept(pod.to_string().as_bytes()).expect("a pod");
+        let volumes = kept.spec.and_then(|spec| spec.volumes).expect("volumes");
+        let names: Vec<_> = volumes.iter().map(|volume| volume.name.as_str()).collect();
+        assert_eq!(names, ["b"]);
+    }
+}
