@@ -18,8 +18,6 @@ pub(crate) enum Protobuf {
     Objects,
     /// Only metadata, as of custom kinds, which have no messages.
     Metadata,
-    /// Nothing.
-    Nothing,
 }
 
 impl Protobuf {
@@ -27,7 +25,7 @@ impl Protobuf {
         match view {
             View::Table(_) => false,
             View::Whole => self == Protobuf::Objects,
-            View::Metadata(_) | View::MetadataList(_) => self != Protobuf::Nothing,
+            View::Metadata(_) | View::MetadataList(_) => true,
         }
     }
 }
