@@ -3,11 +3,13 @@
 //! Validation collects every [`Error`] it finds; [`Status::invalid`](crate::Status::invalid)
 //! makes the answer of them.
 
+mod text;
+
 use std::fmt;
 
 use serde_json::Value;
-use smallvec::SmallVec;
 
+use self::text::PathText;
 use crate::go_text::{go_float, go_json, go_quote};
 
 /// One fault of one field.
@@ -284,14 +286,10 @@ impl std::error::Error for Error {}
 ///
 /// A path is a value; [`Path::child`], [`Path::index`] and [`Path::key`] make
 /// longer ones of it and leave it as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     text: Option<PathText>,
 }
-
-/// Validation makes hundreds of paths for each that it tells: nearly all of them
-/// fit in here, and are never allocated.
-type PathText = SmallVec<[u8; 96]>;
 
 impl Path {
     /// The path of the object as a whole. Displays as `<nil>`.
@@ -331,11 +329,8 @@ impl Path {
     }
 
     fn with(&self, step: &[&str]) -> Self {
-        let own = self.text.as_deref().unwrap_or_default();
-        let mut text = PathText::from_slice(own);
-        for part in step {
-            text.extend_from_slice(part.as_bytes());
-        }
+        let mut text = self.text.clone().unwrap_or_default();
+        step.iter().for_each(|part| text.push(part));
         Path { text: Some(text) }
     }
 
@@ -343,14 +338,21 @@ impl Path {
     pub fn is_root(&self) -> bool {
         self.text.is_none()
     }
+
+    fn as_str(&self) -> &str {
+        self.text.as_ref().map_or("<nil>", PathText::as_str)
+    }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.text {
-            None => f.write_str("<nil>"),
-            Some(text) => f.write_str(&String::from_utf8_lossy(text)),
-        }
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Path").field(&self.as_str()).finish()
     }
 }
 

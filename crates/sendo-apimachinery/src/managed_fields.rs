@@ -11,6 +11,7 @@
 
 mod apply;
 mod compare;
+mod creation;
 mod element;
 mod entries;
 mod manager;

@@ -116,7 +116,8 @@ impl<'a> Call<'a> {
 
 /// A time as Kubernetes writes it: whole seconds, UTC.
 pub(crate) fn time_text(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    let whole = Timestamp::from_second(time.as_second());
+    whole.expect("a second of a moment that is one").to_string()
 }
 
 /// A failure of the store that no request can be blamed for.

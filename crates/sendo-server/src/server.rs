@@ -336,12 +336,21 @@ impl Server {
 
     /// The bytes to store for an object in its storage version, as Go would show it.
     pub(crate) fn encode(&self, resource: &Resource, object: &mut Value) -> Bytes {
-        if let Some(custom) = &resource.custom {
-            custom.prepare_storage(object);
-            return wire::encode(object);
+        self.encode_managed(resource, object, None)
+    }
+
+    /// The same for an object whose list of managers may be given as text.
+    pub(crate) fn encode_managed(
+        &self,
+        resource: &Resource,
+        object: &mut Value,
+        managers: Option<&str>,
+    ) -> Bytes {
+        match &resource.custom {
+            Some(custom) => custom.prepare_storage(object),
+            None => self.show(resource, object),
         }
-        self.show(resource, object);
-        wire::encode(object)
+        wire::encode_managed(object, managers)
     }
 
     /// Gives an object in its storage version the form that Go would show, if it is of a built-in kind.

@@ -10,7 +10,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 use sendo_store::Revision;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// How every stored object begins.
 pub(crate) const HEAD: &[u8] = b"{\"metadata\":{";
@@ -43,36 +43,79 @@ impl TypeMeta {
 
 /// The bytes to store for `object`.
 pub(crate) fn encode(object: &Value) -> Bytes {
-    let empty = Map::new();
-    let members = object.as_object().unwrap_or(&empty);
-    let metadata = object["metadata"].as_object().unwrap_or(&empty);
-    let mut out = Vec::with_capacity(512);
+    encode_managed(object, None)
+}
+
+/// The bytes to store for `object`, whose list of managers may be given as text.
+pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
+    let mut out = Vec::with_capacity(2048);
     out.extend_from_slice(HEAD);
-    write_members(&mut out, metadata, &["resourceVersion"]);
+    let mut metadata = Members::of(&mut out);
+    let mut managers = managers;
+    for (name, value) in object["metadata"].as_object().into_iter().flatten() {
+        // Members stand in the order of their names.
+        if name.as_str() > MANAGERS
+            && let Some(list) = managers.take()
+        {
+            metadata.write_text(MANAGERS, list);
+        }
+        if name != "resourceVersion" {
+            metadata.write(name, value);
+        }
+    }
+    if let Some(list) = managers {
+        metadata.write_text(MANAGERS, list);
+    }
     out.push(b'}');
     let rest_at = out.len();
     out.push(b',');
-    write_members(&mut out, members, &["kind", "apiVersion", "metadata"]);
+    let mut rest = Members::of(&mut out);
+    for (name, value) in object.as_object().into_iter().flatten() {
+        if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
+            rest.write(name, value);
+        }
+    }
     if out.len() == rest_at + 1 {
         out.pop();
     }
     out.push(b'}');
-    out.into()
+    // It is kept for long: no room that it does not need.
+    out.into_boxed_slice().into()
 }
 
-fn write_members(out: &mut Vec<u8>, members: &Map<String, Value>, without: &[&str]) {
-    let mut first = true;
-    for (key, value) in members
-        .iter()
-        .filter(|(key, _)| !without.contains(&key.as_str()))
-    {
-        if !first {
-            out.push(b',');
+const MANAGERS: &str = "managedFields";
+
+/// Writes members of an object.
+struct Members<'o> {
+    out: &'o mut Vec<u8>,
+    is_first: bool,
+}
+
+impl<'o> Members<'o> {
+    fn of(out: &'o mut Vec<u8>) -> Self {
+        Members {
+            out,
+            is_first: true,
         }
-        first = false;
-        write_json(out, key);
-        out.push(b':');
-        write_json(out, value);
+    }
+
+    fn name(&mut self, name: &str) {
+        if !std::mem::take(&mut self.is_first) {
+            self.out.push(b',');
+        }
+        write_json(self.out, name);
+        self.out.push(b':');
+    }
+
+    fn write(&mut self, name: &str, value: &Value) {
+        self.name(name);
+        write_json(self.out, value);
+    }
+
+    /// A value that is JSON already.
+    fn write_text(&mut self, name: &str, json: &str) {
+        self.name(name);
+        self.out.extend_from_slice(json.as_bytes());
     }
 }
 

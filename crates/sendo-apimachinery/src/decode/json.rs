@@ -14,8 +14,9 @@ pub(super) fn read(body: &[u8]) -> Result<Document<'_>, String> {
     let mut reader = Reader {
         body,
         at: 0,
-        nodes: Vec::new(),
-        open: Vec::new(),
+        // Most are a few letters and a quote or two.
+        nodes: Vec::with_capacity(body.len() / 12),
+        open: Vec::with_capacity(16),
     };
     reader.document()?;
     Ok(Document {

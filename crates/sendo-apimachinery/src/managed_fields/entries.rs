@@ -186,6 +186,33 @@ impl Entry {
         time.map_or(0, jiff::Timestamp::as_second)
     }
 
+    /// The text of a list of one updater, whose `fieldsV1` are given as text.
+    pub(super) fn list_of_one(
+        id: &ManagerId,
+        api_version: &str,
+        time: &str,
+        fields: &str,
+    ) -> String {
+        let text = |text: &str| Value::from(text).to_string();
+        let mut list = String::with_capacity(fields.len() + 256);
+        list.push_str(r#"[{"apiVersion":"#);
+        list.push_str(&text(api_version));
+        list.push_str(r#","fieldsType":"FieldsV1","fieldsV1":"#);
+        list.push_str(fields);
+        list.push_str(r#","manager":"#);
+        list.push_str(&text(&id.name));
+        list.push_str(r#","operation":"#);
+        list.push_str(&text(id.operation.as_str()));
+        if !id.subresource.is_empty() {
+            list.push_str(r#","subresource":"#);
+            list.push_str(&text(&id.subresource));
+        }
+        list.push_str(r#","time":"#);
+        list.push_str(&text(time));
+        list.push_str("}]");
+        list
+    }
+
     fn encode(&self, id: &ManagerId) -> Value {
         let mut out = Map::new();
         let texts = [

@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::apply::{self, Conflict};
+use super::creation;
 use super::entries::{Entries, Entry, ManagerId, Operation, is_reset};
+use super::place::Place;
 use super::set::{FieldPath, FieldSet};
 use super::validate::{self, Repeats};
 use super::{compare, to_set};
@@ -141,6 +143,41 @@ impl<V: Versions> FieldManager<'_, V> {
                 .unwrap_or_default()
         };
         set_entries(new, &entries);
+    }
+
+    /// Books a creation: the text of the `managedFields` that a new object has
+    /// after [`update`](Self::update), where it named no managers itself.
+    ///
+    /// `None` if nobody has anything of it. The object is not changed, so that
+    /// the list need not become values on its way to where it is kept.
+    pub fn creation(&self, new: &Value, manager: &str, now: &str) -> Option<String> {
+        match self.walk_new(new) {
+            Some(fields) if fields.is_empty() => None,
+            Some(fields) => Some(Entry::list_of_one(
+                &ManagerId::new(manager, Operation::Update, "", self.subresource),
+                &self.api_version(),
+                now,
+                &fields,
+            )),
+            None => {
+                let entries = self.book(&Value::Null, new, Entries::default(), manager, now);
+                Some(entries.ok()?.encode()?.to_string())
+            }
+        }
+    }
+
+    /// The `fieldsV1` of a new object; `None` if there is more to it than a walk finds.
+    fn walk_new(&self, new: &Value) -> Option<String> {
+        let schema = self.schema().ok()?;
+        if !self.versions.are_typed() {
+            validate::check(new, schema, Repeats::Allowed).ok()?;
+        }
+        let without = creation::Without {
+            branches: Some(&(self.reset_fields)(&self.api_version())),
+            fields: Some(&NEVER_OWNED),
+        };
+        let nothing = self.as_typed(&Value::Null);
+        creation::fields_of(Place::root(schema), &nothing, new, without)
     }
 
     /// The managers before a write: those that the new object names, or else the live one's.

@@ -42,6 +42,13 @@ impl Node {
     fn is_empty(&self) -> bool {
         !self.is_member && self.below.is_empty()
     }
+
+    fn at(&self) -> At<'_> {
+        At {
+            is_member: self.is_member,
+            below: &self.below,
+        }
+    }
 }
 
 /// What stands at a step of a set.
@@ -116,17 +123,21 @@ impl FieldSet {
             .filter(|below| !below.is_empty())
     }
 
+    /// What stands at a member, if anything.
+    pub(super) fn field(&self, name: &str) -> Option<At<'_>> {
+        let place = self.nodes.binary_search_by(|(own, _)| match own {
+            PathElement::Field(own) => own.as_str().cmp(name),
+            // Members come first.
+            _ => std::cmp::Ordering::Greater,
+        });
+        place.ok().map(|at| self.nodes[at].1.at())
+    }
+
     /// Its steps, in order.
     pub(super) fn steps(&self) -> impl Iterator<Item = (&PathElement, At<'_>)> {
-        self.nodes.iter().map(|(element, node)| {
-            (
-                element,
-                At {
-                    is_member: node.is_member,
-                    below: &node.below,
-                },
-            )
-        })
+        self.nodes
+            .iter()
+            .map(|(element, node)| (element, node.at()))
     }
 
     /// Its fields: those of a level before deeper ones.

@@ -42,9 +42,14 @@ impl Versions for Kind {
 }
 
 fn config_map() -> Kind {
+    of_core("ConfigMap")
+}
+
+/// A built-in kind of the core group.
+pub(super) fn of_core(kind: &'static str) -> Kind {
     Kind {
         api_version: "v1",
-        kind: "ConfigMap",
+        kind,
         schema: None,
     }
 }
@@ -61,7 +66,7 @@ pub(super) fn widget(properties: Value) -> Kind {
 }
 
 impl Kind {
-    fn manager<'a>(&'a self, subresource: &'a str) -> FieldManager<'a, Kind> {
+    pub(super) fn manager<'a>(&'a self, subresource: &'a str) -> FieldManager<'a, Kind> {
         FieldManager {
             versions: self,
             kind: GroupVersion::parse(self.api_version)
@@ -72,7 +77,7 @@ impl Kind {
         }
     }
 
-    fn object(&self, content: Value) -> Value {
+    pub(super) fn object(&self, content: Value) -> Value {
         let mut object =
             json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": {"name": "a"}});
         object
@@ -85,8 +90,15 @@ impl Kind {
     /// The object after its creation by a plain write.
     pub(super) fn created(&self, content: Value, manager: &str) -> Value {
         let mut object = self.object(content);
+        let managers = self.manager("").creation(&object, manager, NOW);
         self.manager("")
             .update(&Value::Null, &mut object, manager, NOW);
+        let booked = object["metadata"].get("managedFields");
+        let booked = booked.map(Value::to_string);
+        assert_eq!(
+            managers, booked,
+            "a creation is booked the same in both ways"
+        );
         object["metadata"]["uid"] = "1".into();
         object
     }

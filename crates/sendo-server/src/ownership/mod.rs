@@ -24,7 +24,7 @@ pub(crate) const SERVER: &str = "kube-apiserver";
 
 /// Books a write that is no apply: sets the managers of `new`.
 ///
-/// Both objects are in the version of the request; `live` is null for a creation.
+/// Both objects are in the version of the request.
 pub(crate) fn update(call: &Call<'_>, live: &Value, new: &mut Value) {
     if let Some(schema) = builtin_schema(call, new) {
         // An empty list of managers says something, and Go would not show it.
@@ -36,6 +36,17 @@ pub(crate) fn update(call: &Call<'_>, live: &Value, new: &mut Value) {
     }
     let (manager, now) = (manager(call), time_text(call.now()));
     with_fields(call, |fields| fields.update(live, new, &manager, &now));
+}
+
+/// Books a creation. Returns the text of the new object's list of managers.
+///
+/// The object is in the version of the request, and names no managers.
+pub(crate) fn create(call: &Call<'_>, new: &mut Value) -> Option<String> {
+    if let Some(schema) = builtin_schema(call, new) {
+        show_as_go(schema, new);
+    }
+    let (manager, now) = (manager(call), time_text(call.now()));
+    with_fields(call, |fields| fields.creation(new, &manager, &now))
 }
 
 /// Books a write of objects in their storage version; see [`update`].

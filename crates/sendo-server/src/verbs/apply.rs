@@ -185,5 +185,5 @@ async fn create(
     options: &WriteOptions,
 ) -> Result<view::Stored, Status> {
     MetaMut::of(&mut object).remove("resourceVersion");
-    create::insert(call, object, options).await
+    create::insert(call, object, None, options).await
 }

@@ -1,6 +1,7 @@
 //! Creating an object.
 
 use http::StatusCode;
+use sendo_apimachinery::status::Reason;
 use sendo_apimachinery::{Meta, MetaMut, Status};
 use sendo_store::{Error, Revision, Transaction};
 use serde_json::Value;
@@ -31,9 +32,18 @@ const NOT_SENT: [&str; 3] = [
 /// Creates the object of the body.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
-    let object = decode::object(call, &options)?;
-    let stored = insert_as_sent(call, object, &options).await?;
-    view::object(call, StatusCode::CREATED, &stored)
+    for attempt in 1.. {
+        // Another name is hardly ever needed: reading the body again then is
+        // cheaper than a copy for every creation.
+        let object = decode::object(call, &options)?;
+        let meta = Meta::of(&object);
+        let draws = meta.name().is_empty() && !meta.generate_name().is_empty();
+        match insert_as_sent(call, object, &options).await {
+            Err(status) if draws && attempt < NAME_ATTEMPTS && is_taken(&status) => {}
+            stored => return view::object(call, StatusCode::CREATED, &stored?),
+        }
+    }
+    unreachable!("the attempts are counted");
 }
 
 /// Puts a decoded object of the request's version into the store; its writer owns what it sent.
@@ -49,60 +59,54 @@ pub(crate) async fn insert_as_sent(
         meta.remove(member);
     }
     owners::dedup(call, &mut object);
-    ownership::update(call, &Value::Null, &mut object);
-    insert(call, object, options).await
+    let managers = ownership::create(call, &mut object);
+    insert(call, object, managers.as_deref(), options).await
 }
 
-/// Puts an object of the request's version, with its managers, into the store.
+/// Puts an object of the request's version into the store.
+///
+/// Its managers are in it, or beside it as text: nothing on the way looks at them.
 pub(crate) async fn insert(
     call: &Call<'_>,
     object: Value,
+    managers: Option<&str>,
     options: &WriteOptions,
 ) -> Result<Stored, Status> {
     let mut object = decode::to_storage(call, object);
     decode::place(call, &mut object)?;
-    let named = !Meta::of(&object).name().is_empty();
     let generated = !Meta::of(&object).generate_name().is_empty();
     // Only what may have to be tried again is worth a copy.
-    let repeats = generated || allocation::claims_for(call);
+    let repeats = allocation::claims_for(call);
     let next = |object: &mut Value| match repeats {
         true => object.clone(),
         false => std::mem::take(object),
     };
-    for attempt in 1.. {
-        let stored = loop {
-            // What it claims may go to somebody else meanwhile.
-            if let Some(stored) = insert_once(call, next(&mut object), options)
-                .await
-                .transpose()
-            {
-                break stored;
-            }
-        };
-        match stored {
-            Err(status)
-                if generated
-                    && status.code == 409
-                    && status.reason == sendo_apimachinery::status::Reason::AlreadyExists =>
-            {
-                if named || attempt == NAME_ATTEMPTS {
-                    let name = status
-                        .details
-                        .map(|details| details.name)
-                        .unwrap_or_default();
-                    return Err(Status::no_free_name(&call.resource.group_resource(), &name));
-                }
-            }
-            other => return other,
+    let stored = loop {
+        // What it claims may go to somebody else meanwhile.
+        let stored = insert_once(call, next(&mut object), managers, options).await;
+        if let Some(stored) = stored.transpose() {
+            break stored;
         }
-    }
-    unreachable!("the attempts are counted");
+    };
+    stored.map_err(|status| match generated && is_taken(&status) {
+        true => {
+            let name = status.details.map(|details| details.name);
+            let name = name.unwrap_or_default();
+            Status::no_free_name(&call.resource.group_resource(), &name)
+        }
+        false => status,
+    })
+}
+
+fn is_taken(status: &Status) -> bool {
+    status.code == 409 && status.reason == Reason::AlreadyExists
 }
 
 /// Puts an object into the store; `None` if what it claims was given to another meanwhile.
 async fn insert_once(
     call: &Call<'_>,
     mut object: Value,
+    managers: Option<&str>,
     options: &WriteOptions,
 ) -> Result<Option<Stored>, Status> {
     let cx = call.cx();
@@ -137,7 +141,7 @@ async fn insert_once(
         ));
     }
     let key = call.key(&name)?;
-    let value = call.encode(&mut object);
+    let value = call.server.encode_managed(resource, &mut object, managers);
     let transaction = claims.join(
         Transaction::new()
             .absent(key.clone())

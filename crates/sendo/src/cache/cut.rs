@@ -1,6 +1,5 @@
 //! JSON of which parts are cut out before it is decoded.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Which part of a JSON value is decoded.
@@ -10,34 +9,40 @@ pub(super) enum Part {
     Whole,
     Nothing,
     /// All members of an object, and only part of some.
-    AllBut(BTreeMap<Vec<u8>, Part>),
+    AllBut(Named),
     /// Some members, of an object or of each object of a list.
-    Only(BTreeMap<Vec<u8>, Part>),
+    Only(Named),
 }
+
+/// Parts of members, by name. There are a dozen at most, which are found soonest in a row.
+type Named = Vec<(Vec<u8>, Part)>;
 
 impl Part {
     /// An object without its `metadata.managedFields`: they are half of many
     /// objects, and would be decoded only to be dropped.
     pub(super) fn without_managed_fields() -> Self {
-        let fields = [(b"managedFields".to_vec(), Part::Nothing)];
-        let metadata = Part::AllBut(fields.into());
-        Part::AllBut([(b"metadata".to_vec(), metadata)].into())
+        let metadata = Part::AllBut(vec![(b"managedFields".to_vec(), Part::Nothing)]);
+        Part::AllBut(vec![(b"metadata".to_vec(), metadata)])
     }
 
     /// Narrows an object down to its type, its metadata as far as they are
     /// decoded already, and the fields at `paths`.
     pub(super) fn only(self, paths: &[String]) -> Self {
         let metadata = match self {
-            Part::AllBut(mut named) => named.remove(&b"metadata"[..]).unwrap_or_default(),
+            Part::AllBut(named) => {
+                let mut named = named.into_iter();
+                let metadata = named.find(|(name, _)| name == b"metadata");
+                metadata.map_or(Part::Whole, |(_, part)| part)
+            }
             _ => Part::Whole,
         };
-        let mut fields = BTreeMap::new();
+        let mut fields = Named::new();
         for path in paths {
             add(&mut fields, path);
         }
-        fields.insert(b"apiVersion".to_vec(), Part::Whole);
-        fields.insert(b"kind".to_vec(), Part::Whole);
-        fields.insert(b"metadata".to_vec(), metadata);
+        *part_of(&mut fields, b"apiVersion") = Part::Whole;
+        *part_of(&mut fields, b"kind") = Part::Whole;
+        *part_of(&mut fields, b"metadata") = metadata;
         Part::Only(fields)
     }
 
@@ -58,19 +63,29 @@ impl Part {
     }
 }
 
+/// The part that is decoded of a member: nothing, if it was not named yet.
+fn part_of<'f>(fields: &'f mut Named, name: &[u8]) -> &'f mut Part {
+    let place = fields.iter().position(|(own, _)| own == name);
+    let place = place.unwrap_or_else(|| {
+        fields.push((name.to_vec(), Part::Nothing));
+        fields.len() - 1
+    });
+    &mut fields[place].1
+}
+
 /// Adds the field at a path to those that are decoded.
-fn add(fields: &mut BTreeMap<Vec<u8>, Part>, path: &str) {
+fn add(fields: &mut Named, path: &str) {
     let (name, below) = match path.split_once('.') {
         Some((name, below)) => (name, Some(below)),
         None => (path, None),
     };
-    let part = fields.entry(name.into()).or_insert(Part::Nothing);
+    let part = part_of(fields, name.as_bytes());
     match (below, &mut *part) {
         (_, Part::Whole) => {}
         (None, _) => *part = Part::Whole,
         (Some(below), Part::Only(fields)) => add(fields, below),
         (Some(below), _) => {
-            let mut fields = BTreeMap::new();
+            let mut fields = Named::new();
             add(&mut fields, below);
             *part = Part::Only(fields);
         }
@@ -118,7 +133,7 @@ impl Cut<'_> {
 
     fn object(
         &mut self,
-        named: &BTreeMap<Vec<u8>, Part>,
+        named: &[(Vec<u8>, Part)],
         others: bool,
         open: usize,
         is_last: bool,
@@ -142,8 +157,9 @@ impl Cut<'_> {
                 return None;
             }
             let value = blanks(json, colon + 1);
-            let part = match named.get(&json[name.start + 1..name.end - 1]) {
-                Some(part) => {
+            let inner = &json[name.start + 1..name.end - 1];
+            let part = match named.iter().find(|(own, _)| own == inner) {
+                Some((_, part)) => {
                     left = left.saturating_sub(1);
                     part
                 }

@@ -60,7 +60,8 @@ pub struct Recorder {
 
 struct Shared {
     component: String,
-    queue: mpsc::Sender<Occurrence>,
+    /// Boxed: a queue keeps room for dozens, and most programs are quiet.
+    queue: mpsc::Sender<Box<Occurrence>>,
     lost: Arc<AtomicU64>,
     world: World,
 }
@@ -137,7 +138,7 @@ impl Recorder {
             message: message.into(),
             at: self.shared.world.clock().wall(),
         };
-        if self.shared.queue.try_send(occurrence).is_err() {
+        if self.shared.queue.try_send(Box::new(occurrence)).is_err() {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
             let component = &self.shared.component;
             tracing::warn!(

@@ -25,7 +25,7 @@ pub(super) fn start(
     world: &World,
     component: &str,
     api: EventsApi,
-    waiting: mpsc::Receiver<Occurrence>,
+    waiting: mpsc::Receiver<Box<Occurrence>>,
     lost: Arc<AtomicU64>,
 ) {
     let writer = Writer {
@@ -74,7 +74,7 @@ enum Write {
 
 impl Writer {
     /// Writes what comes; after a stop, what has come.
-    async fn run(mut self, mut waiting: mpsc::Receiver<Occurrence>) {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Box<Occurrence>>) {
         let stopping = self.world.tasks().stopping().clone();
         loop {
             let next = tokio::select! {

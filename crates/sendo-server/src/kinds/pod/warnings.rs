@@ -110,16 +110,15 @@ pub(crate) fn of_template(path: &Path, template: &Value) -> Vec<String> {
     lists(&mut warnings, &spec_path, spec);
     for resource in ["memory", "ephemeral-storage"] {
         let amount = spec.at("overhead").at(resource);
-        fraction(
-            &mut warnings,
-            &spec_path.child("overhead").key(resource),
-            amount,
-        );
+        fraction(&mut warnings, amount, || {
+            spec_path.child("overhead").key(resource)
+        });
     }
     if !spec.at("securityContext").has("seccompProfile") && annotations.has(SECCOMP_POD) {
         warnings.add(&annotations_path.key(SECCOMP_POD), SECCOMP_FIELD);
     }
-    for (container_path, container) in containers(&spec_path, spec) {
+    let containers = containers(&spec_path, spec);
+    for (container_path, container) in &containers {
         let name = container.text("name");
         let security = container.at("securityContext");
         let key = format!("{SECCOMP_CONTAINER}{name}");
@@ -135,9 +134,9 @@ pub(crate) fn of_template(path: &Path, template: &Value) -> Vec<String> {
         {
             warnings.add(&annotations_path.key(&key), APP_ARMOR_FIELD);
         }
-        of_container(&mut warnings, &container_path, container);
+        of_container(&mut warnings, container_path, container);
     }
-    ports(&mut warnings, &spec_path, spec);
+    ports(&mut warnings, &containers);
     if spec.count("terminationGracePeriodSeconds") < 0 {
         let why = "must be >= 0; negative values are invalid and will be treated as 1";
         warnings.add(&spec_path.child("terminationGracePeriodSeconds"), why);
@@ -254,10 +253,10 @@ fn lists(warnings: &mut Warnings, path: &Path, spec: &Value) {
 }
 
 /// Amounts of bytes with a fraction.
-fn fraction(warnings: &mut Warnings, path: &Path, amount: &Value) {
+fn fraction(warnings: &mut Warnings, amount: &Value, path: impl FnOnce() -> Path) {
     if let Some(text) = resources::fractional(amount) {
         let why = format_args!("fractional byte value {text:?} is invalid, must be an integer");
-        warnings.add(path, why);
+        warnings.add(&path(), why);
     }
 }
 
@@ -265,17 +264,15 @@ fn of_container(warnings: &mut Warnings, path: &Path, container: &Value) {
     for resource in ["memory", "ephemeral-storage"] {
         for list in ["limits", "requests"] {
             let amount = container.at("resources").at(list).at(resource);
-            let path = path.child("resources").child(list).key(resource);
-            fraction(warnings, &path, amount);
+            fraction(warnings, amount, || {
+                path.child("resources").child(list).key(resource)
+            });
         }
     }
     let mut seen: Vec<&str> = Vec::new();
     for (i, variable) in container.items("env").iter().enumerate() {
-        let (name, value) = (variable.text("name"), variable.text("value"));
-        let reference = format!("$({name})");
-        let builds_on_it =
-            !variable.has("valueFrom") && value != reference && value.contains(&reference);
-        if seen.contains(&name) && !builds_on_it {
+        let name = variable.text("name");
+        if seen.contains(&name) && !builds_on_itself(variable) {
             let why = format_args!(
                 "hides previous definition of {name:?}, which may be dropped when using apply"
             );
@@ -285,14 +282,19 @@ fn of_container(warnings: &mut Warnings, path: &Path, container: &Value) {
     }
 }
 
-fn ports(warnings: &mut Warnings, path: &Path, spec: &Value) {
+/// Whether a variable adds to the value that its name had before.
+fn builds_on_itself(variable: &Value) -> bool {
+    let value = variable.text("value");
+    let reference = format!("$({})", variable.text("name"));
+    !variable.has("valueFrom") && value != reference && value.contains(&reference)
+}
+
+fn ports(warnings: &mut Warnings, containers: &[(Path, &Value)]) {
     let all = || {
-        containers(path, spec)
-            .into_iter()
-            .flat_map(|(path, container)| {
-                let ports = container.items("ports").iter().enumerate();
-                ports.map(move |(i, port)| (path.child("ports").index(i), port))
-            })
+        containers.iter().flat_map(|(path, container)| {
+            let ports = container.items("ports").iter().enumerate();
+            ports.map(move |(i, port)| (path.child("ports").index(i), port))
+        })
     };
     let mut seen: BTreeMap<(i64, &str), Vec<(Path, &Value)>> = BTreeMap::new();
     for (path, port) in all() {
@@ -382,6 +384,10 @@ fn app_armor_of_pod(pod: &Value) -> Vec<String> {
         Path::new("metadata").child("annotations"),
     );
     let mut warnings = Warnings(Vec::new());
+    // Most pods have no annotation at all.
+    if annotations.is_null() {
+        return Vec::new();
+    }
     for (_, container) in containers(&Path::root(), pod.at("spec")) {
         let key = format!("{APP_ARMOR}{}", container.text("name"));
         let field = container.at("securityContext").at("appArmorProfile");
