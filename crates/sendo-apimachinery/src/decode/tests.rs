@@ -64,13 +64,6 @@ fn an_empty_list_stays_where_it_is_told_from_none() {
         object.value["spec"],
         json!({"behavior": {"scaleUp": {"policies": []}}})
     );
-    let body =
-        r#"{"spec": {"resources": {"claims": []}, "containers": [{"resources": {"claims": []}}]}}"#;
-    let object = json_of("v1", "Pod", body).unwrap();
-    assert_eq!(
-        object.value["spec"],
-        json!({"resources": {"claims": []}, "containers": [{"resources": {}}]})
-    );
 }
 
 #[test]

@@ -304,19 +304,8 @@ impl<'s> Reader<'s> {
 const JSON_SCHEMA: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
-/// The ends of paths where an empty list is none that was left out: all of them are refused.
-const TOLD: [&[&str]; 10] = [
-    &["ephemeralContainers", "ports"],
-    &["ephemeralContainers", "resizePolicy"],
-    &["ephemeralContainers", "restartPolicyRules"],
-    &["scaleDown", "policies"],
-    &["scaleUp", "policies"],
-    &["spec", "metadata", "finalizers"],
-    &["spec", "metadata", "ownerReferences"],
-    &["spec", "resources", "claims"],
-    &["volumeClaimTemplate", "metadata", "finalizers"],
-    &["volumeClaimTemplate", "metadata", "ownerReferences"],
-];
+/// The ends of paths where an empty list is told from none: no default takes its place.
+const TOLD: [&[&str]; 2] = [&["scaleDown", "policies"], &["scaleUp", "policies"]];
 
 /// Whether Go's next encoding leaves a value out, so that it is as good as absent.
 fn is_left_out(field: &Field, value: &Value) -> bool {

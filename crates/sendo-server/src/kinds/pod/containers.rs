@@ -124,8 +124,8 @@ pub(super) fn ephemeral_containers(errors: &mut Errors, path: &Path, around: &Su
         }
         for key in NOT_EPHEMERAL {
             // What is there and says nothing is there, if Go can tell.
-            let told = container.at(key).is_array() || matches!(key, "lifecycle" | "restartPolicy");
-            if told && container.has(key) || !is_zero(container.at(key)) {
+            let pointer = matches!(key, "lifecycle" | "restartPolicy") && container.has(key);
+            if pointer || !is_zero(container.at(key)) {
                 errors.push(Error::forbidden(&path.child(key), EPHEMERAL));
             }
         }

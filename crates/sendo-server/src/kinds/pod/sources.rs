@@ -384,8 +384,8 @@ pub(in crate::kinds) fn template_metadata(errors: &mut Errors, path: &Path, meta
     let members = metadata.as_object().into_iter().flatten();
     for (key, value) in members.filter(|(key, _)| !matches!(key.as_str(), "annotations" | "labels"))
     {
-        // Of a pointer, zero is as good as any other value; of a list, no items are.
-        if !is_zero(value) || value.is_array() || key == "deletionGracePeriodSeconds" {
+        // Of a pointer, zero is as good as any other value.
+        if !is_zero(value) || key == "deletionGracePeriodSeconds" {
             // Shown by the name in Go, of which only the first letter is made small.
             let shown = if key == "uid" { "uID" } else { key };
             errors.push(Error::forbidden(&path.child(shown), "cannot be set"));
