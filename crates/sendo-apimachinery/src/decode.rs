@@ -22,7 +22,7 @@ mod yaml;
 
 use serde_json::Value;
 
-pub use body::{Body, Format, Object, summary};
+pub use body::{Body, Format, Object, unrecognized};
 pub use deletion::check_delete_options;
 pub use older::read_as;
 

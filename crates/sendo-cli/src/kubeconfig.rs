@@ -3,7 +3,32 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use kube::config::Kubeconfig;
+
+/// The cluster's name in the file.
+const CLUSTER: &str = "sendo";
+
+/// Refuses a file that somebody may miss: one that is not only about a cluster of ours.
+pub(crate) fn check_replaceable(path: &Path) -> Result<()> {
+    // What cannot be read is told when it is written.
+    let Ok(found) = std::fs::read_to_string(path) else {
+        return Ok(());
+    };
+    let only_ours = |config: Kubeconfig| {
+        config
+            .clusters
+            .iter()
+            .all(|cluster| cluster.name == CLUSTER)
+    };
+    if !found.trim().is_empty() && !Kubeconfig::from_yaml(&found).is_ok_and(only_ours) {
+        bail!(
+            "{} is not a kubeconfig of Sendo alone and would be lost: choose another place with --kubeconfig FILE",
+            path.display()
+        );
+    }
+    Ok(())
+}
 
 /// Writes `content` so that only its owner can read it: it holds the administrator's key.
 pub(crate) fn write(path: &Path, content: &str) -> Result<()> {
@@ -33,10 +58,14 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<()> {
 #[cfg(unix)]
 fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
+    // Never a file, or a link, that somebody else has laid there.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     std::fs::OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(path)
 }
@@ -48,6 +77,8 @@ fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -69,5 +100,30 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let error = write(&file.join("config"), "x").unwrap_err().to_string();
         assert!(error.contains("--kubeconfig FILE"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_ours_alone_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        check_replaceable(&path).unwrap();
+        let with = |names: &[&str]| {
+            let cluster = |name| json!({"name": name, "cluster": {"server": "https://10.0.0.1"}});
+            let clusters: Vec<_> = names.iter().map(cluster).collect();
+            json!({"apiVersion": "v1", "kind": "Config", "clusters": clusters}).to_string()
+        };
+        for ours in [String::new(), "\n".to_owned(), with(&[]), with(&["sendo"])] {
+            std::fs::write(&path, &ours).unwrap();
+            check_replaceable(&path).unwrap_or_else(|error| panic!("{ours}: {error}"));
+        }
+        for theirs in [
+            with(&["production"]),
+            with(&["sendo", "production"]),
+            "dear".to_owned(),
+        ] {
+            std::fs::write(&path, &theirs).unwrap();
+            let error = check_replaceable(&path).unwrap_err().to_string();
+            assert!(error.contains("--kubeconfig FILE"), "{error}");
+        }
     }
 }

@@ -18,11 +18,12 @@ use crate::demo;
 use crate::kubeconfig;
 use crate::screen::Screen;
 
-/// Start a Kubernetes cluster in this process and keep it until Ctrl-C.
+/// Start a Kubernetes cluster in this process and keep it until Ctrl-C
 ///
 /// An API server over TLS, the controllers, a scheduler and nodes whose
 /// containers are simulated, all in memory: ready in a moment, gone with the
-/// process unless --data-dir keeps it. Use it with kubectl or any client through the kubeconfig it writes.
+/// process unless --data-dir keeps it. kubectl and any other client use it
+/// through the kubeconfig that it writes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sendo up                                   a cluster with two nodes
@@ -32,7 +33,7 @@ use crate::screen::Screen;
   sendo up --controllers='*,-replicaset-controller'
                                              all controllers but one: bring your own")]
 pub(crate) struct Up {
-    /// How many nodes there are: node-0, node-1, …
+    /// How many nodes there are: node-0, node-1, …; at most 200
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=200))]
     nodes: u8,
 
@@ -44,11 +45,12 @@ pub(crate) struct Up {
     #[arg(long, value_name = "P", default_value_t = 6443)]
     port: u16,
 
-    /// Where to write the kubeconfig
+    /// Where to write the administrator's kubeconfig; one of other clusters is not replaced
     #[arg(long, value_name = "FILE", default_value = "sendo.kubeconfig")]
     kubeconfig: PathBuf,
 
-    /// Which controllers run: names separated by commas, `*` for all, `-name` to leave one out
+    /// Which controllers run, and whether the `scheduler` does: names separated by commas,
+    /// `*` for all, `-name` to leave one out
     #[arg(long, value_name = "LIST", default_value = "*")]
     controllers: String,
 
@@ -90,6 +92,7 @@ impl Up {
         if self.demo && self.runtime == RuntimeName::None {
             bail!("the demo needs pods that run: leave out `--runtime none`");
         }
+        kubeconfig::check_replaceable(&self.kubeconfig)?;
         let began = Instant::now();
         let options = self.cluster_options(&world, parts)?;
         let cluster = Cluster::start_and_tell(&world, options, |component| {
@@ -105,9 +108,18 @@ impl Up {
             Ok(()) => self.stay(&screen, &cluster, &world).await,
             Err(error) => Err(error),
         };
-        cluster.stop().await;
-        world.tasks().stop().await;
-        outcome
+        let stop = async {
+            cluster.stop().await;
+            world.tasks().stop().await;
+        };
+        tokio::select! {
+            biased;
+            () = stop => outcome,
+            again = wait_for_signal() => {
+                again?;
+                bail!("ended by a second signal, before everything had stopped")
+            }
+        }
     }
 
     /// Names the flag that helps, where there is one.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sendo_apimachinery::decode::{
-    Body, DecodeError, FieldValidation, Format, check_delete_options, read_as, summary,
+    Body, DecodeError, FieldValidation, Format, check_delete_options, read_as, unrecognized,
 };
 use sendo_apimachinery::structural::Structural;
 use sendo_apimachinery::{GroupVersion, GroupVersionKind, Meta, MetaMut, Status, protobuf};
@@ -96,14 +96,9 @@ pub(crate) fn body(
 }
 
 fn from_protobuf(call: &Call<'_>, expected: &GroupVersionKind) -> Result<Value, Status> {
-    let (envelope, object) =
-        protobuf::decode(&call.server.types, &call.request.body).map_err(|error| {
-            let kind = &expected.kind;
-            let body = summary(&call.request.body);
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {error} ({body})"
-            ))
-        })?;
+    let bytes = &call.request.body;
+    let (envelope, object) = protobuf::decode(&call.server.types, bytes)
+        .map_err(|error| unrecognized(bytes, expected, &error.to_string()))?;
     let version = expected.group_version().to_string();
     if envelope.kind != expected.kind {
         return Err(Status::bad_request(format!(

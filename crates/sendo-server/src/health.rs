@@ -26,7 +26,7 @@ const CHECKS: [Check; 4] = [
     Check {
         name: "etcd",
         only_ready: false,
-        is_well: |server| server.store.revision().0 > 0,
+        is_well: |server| server.store.health().is_ok(),
     },
     Check {
         name: "informer-sync",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use sendo_apimachinery::Status;
 use sendo_apimachinery::duration::duration_fault;
 use sendo_apimachinery::status::{Details, Reason};
@@ -74,22 +74,25 @@ where
     if server.world.tasks().stopping().is_cancelled() {
         return Err(Status::service_unavailable("the server is shutting down"));
     }
+    if let Some(answer) = of_no_path(request) {
+        return Ok(answer);
+    }
     check_timeout(request)?;
     request.user = authenticate(server, caller, request).await?;
     let Some(_place) = server.in_flight.enter(request) else {
         return Ok(Answer::Busy);
     };
     authorise(server, request).await?;
-    let read = server
-        .world
-        .clock()
-        .timeout(BODY_PATIENCE, request.read_body(body));
-    read.await.unwrap_or_else(|| {
-        Err(Status::timeout(
-            "the body was not sent within the allotted time",
-            0,
-        ))
-    })?;
+    if request.has_use_for_a_body() {
+        let clock = server.world.clock();
+        let read = clock.timeout(BODY_PATIENCE, request.read_body(body));
+        read.await.unwrap_or_else(|| {
+            Err(Status::timeout(
+                "the body was not sent within the allotted time",
+                0,
+            ))
+        })?;
+    }
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &path).await,
         Target::Other => roots::answer(server, request).await,
@@ -109,6 +112,18 @@ fn check_timeout(request: &Request) -> Result<(), Status> {
             "invalid timeout specified in the request URL - {fault}"
         ))),
     }
+}
+
+/// The answer where there is no path to judge: `*`, or one that cannot be read.
+fn of_no_path(request: &Request) -> Option<Answer> {
+    if request.is_misspelt() {
+        let text = "400 Bad Request".to_owned();
+        return Some(Answer::Text(StatusCode::BAD_REQUEST, text));
+    }
+    (request.path == "*").then(|| match request.method {
+        Method::OPTIONS => Answer::Empty(StatusCode::OK),
+        _ => Answer::page_not_found(),
+    })
 }
 
 /// The answer of a path that names a resource.

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sendo_apimachinery::Status;
 
@@ -21,6 +21,8 @@ pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 pub(crate) struct Request {
     /// The HTTP method.
     pub(crate) method: Method,
+    /// Path and query as they were sent.
+    pub(crate) uri: Uri,
     /// The path, escapes resolved.
     pub(crate) path: String,
     /// What the path names.
@@ -44,7 +46,7 @@ impl Request {
     /// Takes the head of a request apart. Its user is anonymous until authentication says more.
     pub(crate) fn new(head: &http::request::Parts) -> Request {
         let raw = head.uri.path();
-        // A path with a broken escape names nothing that is served.
+        // One with a broken escape is refused before anybody looks at it.
         let path = path::decode(raw).unwrap_or_else(|| raw.to_owned());
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let target = Target::parse(&path);
@@ -54,6 +56,7 @@ impl Request {
         };
         Request {
             method: head.method.clone(),
+            uri: head.uri.clone(),
             path,
             target,
             verb,
@@ -70,6 +73,26 @@ impl Request {
     pub(crate) fn internal() -> Request {
         let (head, ()) = http::Request::new(()).into_parts();
         Request::new(&head)
+    }
+
+    /// Whether the path has an escape that stands for nothing.
+    pub(crate) fn is_misspelt(&self) -> bool {
+        let path = self.uri.path();
+        path.contains('%') && path::decode(path).is_none()
+    }
+
+    /// Whether a body is of interest. What is only read says all in its head, and
+    /// nobody has to wait for the rest.
+    pub(crate) fn has_use_for_a_body(&self) -> bool {
+        let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        matches!(self.target, Target::Resource(_)) && writes.contains(&self.method)
+    }
+
+    /// Whether the connection is to become something else than HTTP.
+    pub(crate) fn asks_for_upgrade(&self) -> bool {
+        let values = self.headers.get_all(http::header::CONNECTION);
+        let mut texts = values.iter().filter_map(|value| value.to_str().ok());
+        texts.any(|text| text.to_ascii_lowercase().contains("upgrade"))
     }
 
     /// Reads the body, at most [`BODY_LIMIT`] of it.

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{self, HeaderValue};
+use http::{Request, Response, StatusCode, Version};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -19,6 +21,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 use tower::Service as _;
 
+use crate::body::Body;
 use crate::certs::{self, Authority, CertificateError, Identity};
 use crate::idle::Idle;
 use crate::server::{ApiServer, StartError};
@@ -34,9 +37,16 @@ const PING_PERIOD: Duration = Duration::from_secs(30);
 /// How long a connection is kept on which nothing is asked.
 const IDLE: Duration = Duration::from_secs(90);
 
+/// How long requests under way, and clients that do not listen, hold up the end
+/// of a connection that the server closes.
+const PARTING: Duration = Duration::from_secs(5);
+
 /// How much is held for a stream whose client does not read: with many watches
 /// on one connection, this bounds what slow ones cost.
 const SEND_BUFFER: usize = 64 * 1024;
+
+/// The most that the head of a request may have: 1 MiB, as selectors can be long.
+const HEAD: u32 = 1 << 20;
 
 /// How much the socket is given at once: a large answer is many small frames.
 const WRITTEN_TOGETHER: usize = 64 * 1024;
@@ -81,7 +91,7 @@ impl ApiServer {
     /// The server's certificate is signed by `authority`, and whoever shows a
     /// certificate signed by it is the user that names (CN) and in its groups (O).
     /// Connections are tasks of the server: [`ApiServer::shutdown`] ends them
-    /// after the requests they carry. The service `kubernetes` leads here.
+    /// after the requests they carry, or after five seconds. The service `kubernetes` leads here.
     ///
     /// # Errors
     /// If the address cannot be listened on, or no certificate can be made.
@@ -101,6 +111,7 @@ impl ApiServer {
         let server = self.clone();
         let tasks = self.world().tasks().clone();
         self.world().tasks().spawn("listener", async move {
+            let mut well = true;
             loop {
                 let connection = tokio::select! {
                     biased;
@@ -109,6 +120,7 @@ impl ApiServer {
                 };
                 match connection {
                     Ok((stream, _)) => {
+                        well = true;
                         let (server, acceptor, owner) =
                             (server.clone(), acceptor.clone(), tasks.clone());
                         tasks.spawn("connection", async move {
@@ -117,7 +129,9 @@ impl ApiServer {
                     }
                     // Out of file descriptors, most likely: others close some.
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a connection");
+                        if std::mem::take(&mut well) {
+                            tracing::warn!(%error, "cannot accept connections, and tries again");
+                        }
                         server
                             .world()
                             .clock()
@@ -218,20 +232,31 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let idle = Idle::new(server.world().clock().clone());
     let service = service_fn(|request| {
         let busy = idle.begin();
-        let answer = caller.clone().call(request);
-        async move { Ok::<_, Infallible>(answer.await?.map(|body| busy.until_sent(body))) }
+        let answer = match check_host(&request) {
+            Ok(()) => Ok(caller.clone().call(request)),
+            Err(why) => Err(why),
+        };
+        async move {
+            let response = match answer {
+                Ok(answer) => answer.await?,
+                Err(why) => bad_request(why),
+            };
+            Ok::<_, Infallible>(response.map(|body| busy.until_sent(body)))
+        }
     });
     let mut streams = Streams::new(tasks.clone());
     let mut builder = auto::Builder::new(streams.executor());
     builder
         .http1()
         .timer(TokioTimer::new())
+        .max_buf_size(HEAD as usize)
         .header_read_timeout(PATIENCE);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(Some(PING_PERIOD))
         .keep_alive_timeout(PATIENCE)
+        .max_header_list_size(HEAD)
         .max_send_buf_size(SEND_BUFFER)
         .max_concurrent_streams(1000);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -241,12 +266,34 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
         ended = poll_fn(|context| streams.poll(connection.as_mut(), context)) => ended,
         () = either(tasks.stopping().cancelled(), idle.wait(IDLE)) => {
             connection.as_mut().graceful_shutdown();
-            poll_fn(|context| streams.poll(connection.as_mut(), context)).await
+            let last = poll_fn(|context| streams.poll(connection.as_mut(), context));
+            match server.world().clock().timeout(PARTING, last).await {
+                Some(ended) => ended,
+                None => return tracing::debug!("a connection was cut that did not end"),
+            }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
     }
+}
+
+/// Whoever speaks HTTP/1.1 has to say once whom they mean (RFC 9112, section 3.2).
+fn check_host<B>(request: &Request<B>) -> Result<(), &'static str> {
+    match request.headers().get_all(header::HOST).iter().count() {
+        _ if request.version() != Version::HTTP_11 => Ok(()),
+        0 => Err("400 Bad Request: missing required Host header"),
+        1 => Ok(()),
+        _ => Err("400 Bad Request: too many Host headers"),
+    }
+}
+
+fn bad_request(why: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(why));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    response
 }
 
 async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {

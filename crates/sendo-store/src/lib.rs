@@ -139,6 +139,14 @@ pub trait Store: Send + Sync + 'static {
     /// The newest revision: at least that of every commit that has been answered.
     fn revision(&self) -> Revision;
 
+    /// Whether commits can still take place, as far as it is known without trying.
+    ///
+    /// Reads and watches go on either way.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] with what every commit is answered from now on.
+    fn health(&self) -> Result<(), Error>;
+
     /// Forgets the changes up to and including `through`.
     ///
     /// `through` becomes the oldest revision that can be read or watched after.

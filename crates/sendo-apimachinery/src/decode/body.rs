@@ -140,12 +140,17 @@ impl Body<'_> {
     }
 
     fn unrecognized(&self, expected: &GroupVersionKind, error: &str) -> Status {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {error} ({})",
-            expected.kind,
-            summary(self.bytes)
-        ))
+        unrecognized(self.bytes, expected, error)
     }
+}
+
+/// What is said of a body that cannot be read, and how that body begins.
+pub fn unrecognized(body: &[u8], expected: &GroupVersionKind, error: &str) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {error} ({})",
+        expected.kind,
+        summary(body)
+    ))
 }
 
 impl Object {
@@ -348,7 +353,7 @@ fn internal_package(group: &str) -> &str {
 }
 
 /// The beginning of a body, as messages show it: text if it looks like JSON, else in hexadecimal.
-pub fn summary(body: &[u8]) -> String {
+fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let (shown, dots) = match body.len() {
         0 => return "<empty>".to_owned(),

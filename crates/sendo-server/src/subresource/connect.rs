@@ -4,7 +4,9 @@
 //! simulated, what is right with a request is told so; elsewhere it ends where
 //! Kubernetes ends when it cannot reach an agent.
 
-use http::StatusCode;
+use std::net::IpAddr;
+
+use http::{Method, StatusCode};
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
 use serde_json::Value;
@@ -22,48 +24,59 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
     let pod = call.decode(&*call.entry().await?);
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let container = container(call, &pod, &lists)?;
-    match node_of(&pod) {
-        None => Ok(Answer::Empty(StatusCode::NO_CONTENT)),
-        Some(node) => {
-            let path = format!("containerLogs/{}/{container}", place(call));
-            let lacks = format!("container {} has no logs", go_quote(&container));
-            Err(unreachable(call, node, &path, &lacks).await?)
-        }
-    }
+    let Some(node) = node_of(&pod) else {
+        return Ok(Answer::Empty(StatusCode::NO_CONTENT));
+    };
+    Err(match Agent::of(call, node).await? {
+        Agent::Simulated => Agent::simulated(
+            node,
+            &format!("container {} has no logs", go_quote(&container)),
+        ),
+        Agent::At(address) => Status::unclassified(format!(
+            "Get \"https://{address}/containerLogs/{}/{}/{container}\": {}",
+            call.namespace().unwrap_or_default(),
+            call.name(),
+            refused(&address)
+        )),
+    })
 }
 
 /// `pods/<name>/exec`, `attach` and `portforward`.
 pub(super) async fn stream(call: &Call<'_>, name: &str) -> Result<Answer, Status> {
     let pod = call.decode(&*call.entry().await?);
-    let (path, lacks) = if name == "portforward" {
-        let lacks = format!("pod {} has no ports to forward", go_quote(call.name()));
-        (format!("portForward/{}", place(call)), lacks)
+    let lacks = if name == "portforward" {
+        format!("pod {} has no ports to forward", go_quote(call.name()))
     } else {
-        let container = container(call, &pod, &["containers"])?;
-        let path = format!("{name}/{}/{container}", place(call));
-        let quoted = go_quote(&container);
-        let lacks = match name {
-            "exec" => format!("no command can be executed in container {quoted}"),
-            _ => format!("container {quoted} has no process to attach to"),
-        };
-        (path, lacks)
+        let container = go_quote(&container(call, &pod, &["containers"])?);
+        match name {
+            "exec" => format!("no command can be executed in container {container}"),
+            _ => format!("container {container} has no process to attach to"),
+        }
     };
-    match node_of(&pod) {
-        None => Err(Status::bad_request(format!(
+    let Some(node) = node_of(&pod) else {
+        return Err(Status::bad_request(format!(
             "pod {} does not have a host assigned",
             call.name()
-        ))),
-        Some(node) => Err(unreachable(call, node, &path, &lacks).await?),
+        )));
+    };
+    let agent = Agent::of(call, node).await?;
+    if !call.request.asks_for_upgrade() {
+        return Err(Status::bad_request("Upgrade request required"));
     }
+    Err(match agent {
+        Agent::Simulated => Agent::simulated(node, &lacks),
+        Agent::At(address) => no_upgrade(&address),
+    })
 }
 
 /// `proxy` of pods, services and nodes.
 pub(super) async fn proxy(call: &Call<'_>) -> Result<Answer, Status> {
     let parts: Vec<&str> = call.name().split(':').collect();
-    let (scheme, name) = match parts.as_slice() {
-        [name] | [name, _] => ("", *name),
-        [scheme, name, _] => (*scheme, *name),
-        _ => ("?", ""),
+    let (scheme, name, port) = match parts.as_slice() {
+        [name] => ("", *name, ""),
+        [name, port] => ("", *name, *port),
+        [scheme, name, port] => (*scheme, *name, *port),
+        _ => ("?", "", ""),
     };
     let singular = &call.resource.facts.singular;
     if !["", "http", "https"].contains(&scheme) {
@@ -76,30 +89,69 @@ pub(super) async fn proxy(call: &Call<'_>) -> Result<Answer, Status> {
     let stored = call.stored(&key).await?;
     let entry = stored.ok_or_else(|| call.not_found(name))?;
     let object = call.decode(&entry);
-    let unavailable = |why: String| Err(Status::service_unavailable(why));
     match singular.as_str() {
-        "service" => unavailable(format!(
+        "service" => Err(Status::service_unavailable(format!(
             "no endpoints available for service {}",
             go_quote(name)
-        )),
-        "pod" => match object["status"]["podIP"]
-            .as_str()
-            .filter(|ip| !ip.is_empty())
-        {
-            None => Err(Status::bad_request("address not allowed")),
-            Some(ip) => unavailable(format!(
-                "error trying to reach service: dial tcp {ip}: connect: connection refused"
-            )),
+        ))),
+        "pod" => forward(call, &address_of(&object, scheme, port)?),
+        _ => match Agent::of(call, name).await? {
+            Agent::Simulated => {
+                let lacks = format!("node {} has no agent that listens", go_quote(name));
+                Err(Agent::simulated(name, &lacks))
+            }
+            Agent::At(address) => forward(call, &address),
         },
-        _ => {
-            let lacks = format!("node {} has no agent that listens", go_quote(name));
-            Err(unreachable(call, name, "", &lacks).await?)
-        }
     }
 }
 
-fn place(call: &Call<'_>) -> String {
-    format!("{}/{}", call.namespace().unwrap_or_default(), call.name())
+/// What comes of a request that goes on to where nobody listens.
+fn forward(call: &Call<'_>, address: &str) -> Result<Answer, Status> {
+    let request = call.request;
+    if request.asks_for_upgrade() {
+        return Err(no_upgrade(address));
+    }
+    let reads = [Method::GET, Method::HEAD].contains(&request.method);
+    if reads && call.path.rest.is_empty() && !request.path.ends_with('/') {
+        let query = request.uri.query().map(|query| format!("?{query}"));
+        let to = format!("{}/{}", request.path, query.unwrap_or_default());
+        return Ok(Answer::Redirect(to));
+    }
+    Err(Status::service_unavailable(format!(
+        "error trying to reach service: {}",
+        refused(address)
+    )))
+}
+
+/// Where a pod listens: on the port asked for, else the first it tells of, else that of its scheme.
+fn address_of(pod: &Value, scheme: &str, port: &str) -> Result<String, Status> {
+    let ip = pod["status"]["podIP"].as_str();
+    let ip: IpAddr = ip
+        .and_then(|ip| ip.parse().ok())
+        .ok_or_else(|| Status::bad_request("address not allowed"))?;
+    let containers = pod["spec"]["containers"].as_array();
+    let told = containers
+        .into_iter()
+        .flatten()
+        .find_map(|container| container["ports"][0]["containerPort"].as_u64());
+    let port = match (port, told, scheme) {
+        ("", Some(told), _) => told.to_string(),
+        ("", None, "https") => "443".to_owned(),
+        ("", None, _) => "80".to_owned(),
+        (asked, ..) => asked.to_owned(),
+    };
+    Ok(match ip {
+        IpAddr::V4(ip) => format!("{ip}:{port}"),
+        IpAddr::V6(ip) => format!("[{ip}]:{port}"),
+    })
+}
+
+fn refused(address: &str) -> String {
+    format!("dial tcp {address}: connect: connection refused")
+}
+
+fn no_upgrade(address: &str) -> Status {
+    Status::unclassified(format!("error dialing backend: {}", refused(address)))
 }
 
 fn node_of(pod: &Value) -> Option<&str> {
@@ -178,40 +230,45 @@ fn check_log_options(call: &Call<'_>) -> Result<(), Status> {
     ))
 }
 
-/// What is said of a node whose agent cannot be reached; `lacks` of one with simulated containers.
-async fn unreachable(
-    call: &Call<'_>,
-    node: &str,
-    path: &str,
-    lacks: &str,
-) -> Result<Status, Status> {
-    let key = Keys::new("", "nodes", false).object(None, node);
-    let Some(entry) = call.stored(&key).await? else {
-        return Ok(Status::not_found(&GroupResource::new("", "nodes"), node));
-    };
-    let object: Value =
-        serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours");
-    let runtime = &object["status"]["nodeInfo"]["containerRuntimeVersion"];
-    if runtime
-        .as_str()
-        .is_some_and(|runtime| runtime.starts_with(SIMULATED))
-    {
-        return Ok(Status::unclassified(format!(
+/// Where the agent of a node would be.
+enum Agent {
+    /// Nowhere: the node's containers are only told of.
+    Simulated,
+    /// At an address where nobody listens.
+    At(String),
+}
+
+impl Agent {
+    async fn of(call: &Call<'_>, node: &str) -> Result<Agent, Status> {
+        let key = Keys::new("", "nodes", false).object(None, node);
+        let Some(entry) = call.stored(&key).await? else {
+            return Err(Status::not_found(&GroupResource::new("", "nodes"), node));
+        };
+        let object: Value =
+            serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours");
+        let runtime = &object["status"]["nodeInfo"]["containerRuntimeVersion"];
+        let runtime = runtime.as_str().unwrap_or_default();
+        if runtime.starts_with(SIMULATED) {
+            return Ok(Agent::Simulated);
+        }
+        let addresses = object["status"]["addresses"].as_array();
+        let address = addresses
+            .into_iter()
+            .flatten()
+            .find_map(|address| address["address"].as_str());
+        match address {
+            Some(address) => Ok(Agent::At(format!("{address}:10250"))),
+            None => Err(Status::unclassified(
+                "no preferred addresses found; known addresses: []",
+            )),
+        }
+    }
+
+    /// What is said of a simulated node that `lacks` what is asked for.
+    fn simulated(node: &str, lacks: &str) -> Status {
+        Status::unclassified(format!(
             "{lacks}: the containers of node {} are simulated, nothing runs in them",
             go_quote(node)
-        )));
+        ))
     }
-    let addresses = object["status"]["addresses"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let address = addresses
-        .iter()
-        .find_map(|address| address["address"].as_str());
-    Ok(match address {
-        None => Status::unclassified("no preferred addresses found; known addresses: []"),
-        Some(address) => Status::unclassified(format!(
-            "Get \"https://{address}:10250/{path}\": dial tcp {address}:10250: connect: connection refused"
-        )),
-    })
 }

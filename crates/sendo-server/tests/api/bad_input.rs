@@ -96,10 +96,10 @@ async fn invalid_utf_8() {
 async fn bytes_that_are_no_protobuf() {
     let media_type = "application/vnd.kubernetes.protobuf";
     let answer = create(media_type, "{}").await;
-    let message = "does not appear to be a protobuf message";
+    let message = "does not appear to be a protobuf message, expected prefix [107 56 115 0] ({})";
     refused(&answer, 400, "BadRequest", message);
     let answer = create(media_type, &b"k8s\0\x0a\xff\xff\xff\xff\x0f"[..]).await;
-    refused(&answer, 400, "BadRequest", "");
+    refused(&answer, 400, "BadRequest", "(6b3873000affffffff0f)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,4 +238,17 @@ async fn a_scaling_rule_whose_list_of_policies_is_empty() {
     let answer = f.json(&format!("POST {scalers}"), scaler).await;
     let why = "spec.behavior.scaleUp.policies: Required value: must specify at least one Policy";
     refused(&answer, 422, "Invalid", why);
+}
+
+#[tokio::test(start_paused = true)]
+async fn escapes_that_stand_for_nothing() {
+    let f = Fixture::start().await;
+    for path in ["/api/v1/namespaces/%zz", "/%", "/healthz%2", "/apis/%e"] {
+        let answer = f.get(path).await;
+        assert_eq!(
+            (answer.code, &answer.body),
+            (400, &json!("400 Bad Request")),
+            "{path}"
+        );
+    }
 }

@@ -1,12 +1,18 @@
 //! How much at once.
 
-use http_body_util::{BodyExt, Full};
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use sendo_server::{InFlightLimits, User};
 use serde_json::json;
+use tower::ServiceExt;
 
 use crate::support::Fixture;
 
-fn list() -> http::Request<Full<bytes::Bytes>> {
+fn list() -> http::Request<Full<Bytes>> {
     let uri = "/api/v1/namespaces/default/configmaps";
     http::Request::get(uri).body(Full::default()).unwrap()
 }
@@ -54,4 +60,21 @@ async fn a_place_is_free_again_when_its_request_is_answered_or_given_up() {
     assert_eq!(f.send(ann(), list()).await.status(), 429);
     drop(waiting);
     assert_eq!(f.send(ann(), list()).await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_takes_a_place_with_a_body_that_never_comes() {
+    let limits = InFlightLimits {
+        reads: 1,
+        writes: 1,
+    };
+    let f = Fixture::start_with(|options| options.in_flight = limits).await;
+    let began = f.world.clock().now();
+    for uri in ["/healthz", "/version"] {
+        let never = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        let request = http::Request::get(uri).body(never).unwrap();
+        let answer = f.server.as_user(User::anonymous()).oneshot(request).await;
+        assert_eq!(answer.unwrap().status(), 200, "{uri}");
+    }
+    assert_eq!(f.world.clock().now(), began, "nobody waited");
 }

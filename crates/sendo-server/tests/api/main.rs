@@ -13,6 +13,7 @@ mod limits;
 mod nonsense;
 mod objects;
 mod ownership;
+mod reaching;
 mod rights;
 mod rules;
 mod services;

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::TryStreamExt as _;
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, DynamicObject, Patch, PostParams, WatchEvent};
@@ -51,18 +55,54 @@ async fn a_shutdown_ends_the_watches_of_connected_clients() {
     assert_eq!(world.tasks().running(), [""; 0]);
 }
 
+/// In virtual time, which passes at once when nobody has anything to do.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_a_body_that_never_comes() {
+    let served = Served::start(World::seeded(1), Retention::default()).await;
+    let mut stream = connect(&served.serving).await;
+    let config = served.serving.kubeconfig();
+    let (_, token) = config.split_once("token: ").unwrap();
+    let token = token.lines().next().unwrap();
+    let head = [
+        "POST /api/v1/namespaces HTTP/1.1",
+        "Host: a",
+        &format!("Authorization: Bearer {token}"),
+        "Content-Length: 9",
+        "\r\n",
+    ];
+    stream
+        .write_all(head.join("\r\n").as_bytes())
+        .await
+        .unwrap();
+    stream.flush().await.unwrap();
+    let clock = served.world.clock();
+    clock.sleep(Duration::from_secs(1)).await;
+    let began = clock.now();
+    served.server.shutdown().await;
+    assert_eq!((clock.now() - began).as_secs(), 5);
+}
+
 /// A client that trusts the server's authority, and says nothing yet.
-async fn connect(serving: &Serving) -> impl AsyncRead + AsyncWrite + Unpin {
+async fn connect(serving: &Serving) -> impl AsyncRead + AsyncWrite + Unpin + Send + use<> {
+    connect_as(serving, b"http/1.1").await
+}
+
+/// The same, in a version of HTTP.
+async fn connect_as(
+    serving: &Serving,
+    version: &[u8],
+) -> impl AsyncRead + AsyncWrite + Unpin + Send + use<> {
     let mut roots = RootCertStore::empty();
     let authority = serving.authority().pem();
     let authority = CertificateDer::from_pem_slice(authority.as_bytes()).unwrap();
     roots.add(authority).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(rustls::DEFAULT_VERSIONS)
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = vec![version.to_vec()];
     let stream = TcpStream::connect(serving.address()).await.unwrap();
     let name = ServerName::from(serving.address().ip());
     let connector = TlsConnector::from(Arc::new(config));
@@ -160,6 +200,8 @@ async fn a_client_that_does_not_read_is_cut_off_and_holds_nobody_up() {
     let end = loop {
         match watch.try_next().await.unwrap() {
             Some(WatchEvent::Modified(_)) => seen += 1,
+            // On a busy machine a minute may have passed.
+            Some(WatchEvent::Bookmark(_)) => {}
             other => break other,
         }
     };
@@ -192,5 +234,78 @@ async fn without_certificate_and_token_one_is_a_stranger() {
     assert_eq!(version.minor, "36");
     let refused = client.list_api_groups().await.unwrap_err();
     assert!(matches!(refused, kube::Error::Api(status) if status.code == 403));
+    served.server.shutdown().await;
+}
+
+/// Says something as HTTP/1.1 and gives the head of the answer.
+async fn answer_to(serving: &Serving, said: &str) -> String {
+    let mut stream = connect(serving).await;
+    stream.write_all(said.as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[tokio::test]
+async fn whom_a_request_means_is_said_once() {
+    let served = Served::in_real_time().await;
+    for (hosts, code) in [
+        ("", 400),
+        ("Host: a\r\n", 200),
+        ("Host: a\r\nHost: b\r\n", 400),
+    ] {
+        let said = format!("GET /version HTTP/1.1\r\n{hosts}\r\n");
+        let head = answer_to(&served.serving, &said).await;
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{hosts:?}: {head}"
+        );
+    }
+    served.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_star_is_no_path() {
+    let served = Served::in_real_time().await;
+    for (method, code) in [("OPTIONS", 200), ("GET", 404)] {
+        let said = format!("{method} * HTTP/1.1\r\nHost: a\r\n\r\n");
+        let head = answer_to(&served.serving, &said).await;
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{method}: {head}"
+        );
+    }
+    served.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_long_selector_is_no_flood_of_headers() {
+    let served = Served::in_real_time().await;
+    let stream = TokioIo::new(connect_as(&served.serving, b"h2").await);
+    let handshake = http2::handshake(TokioExecutor::new(), stream).await;
+    let (mut sender, connection) = handshake.unwrap();
+    served
+        .world
+        .tasks()
+        .spawn("connection", async { drop(connection.await) });
+    // Of strangers too, who are told by name that they may not.
+    let selector = "a".repeat(50_000);
+    let long = format!("https://a/api/v1/pods?labelSelector={selector}");
+    let request = http::Request::get(long).body(Full::<Bytes>::default());
+    let answer = sender.send_request(request.unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 403);
+
+    let flood = "x".repeat(2 << 20);
+    let flood = format!("GET /version HTTP/1.1\r\nHost: a\r\nX: {flood}\r\n\r\n");
+    let mut stream = connect(&served.serving).await;
+    // It may hang up before it has heard all.
+    let _ = stream.write_all(flood.as_bytes()).await;
+    let mut head = [0; 12];
+    if stream.read_exact(&mut head).await.is_ok() {
+        assert_eq!(&head, b"HTTP/1.1 431");
+    }
     served.server.shutdown().await;
 }

@@ -58,10 +58,16 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub(super) fn damaged(folder: &Path, cause: Fault) -> Self {
-        OpenError::Damaged {
-            folder: folder.to_owned(),
-            cause: cause.to_string(),
+    pub(super) fn of_fault(folder: &Path, fault: Fault) -> Self {
+        let folder = folder.to_owned();
+        match fault {
+            Fault::Database(redb::Error::Io(cause)) if !tells_of_damage(&cause) => {
+                OpenError::Io { folder, cause }
+            }
+            other => OpenError::Damaged {
+                folder,
+                cause: other.to_string(),
+            },
         }
     }
 
@@ -115,7 +121,7 @@ pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
             folder: folder.to_owned(),
             found,
         }),
-        Err(cause) => Err(OpenError::damaged(folder, cause)),
+        Err(cause) => Err(OpenError::of_fault(folder, cause)),
     }
 }
 
@@ -138,15 +144,24 @@ fn create(folder: &Path) -> Result<(), OpenError> {
         fs::remove_file(&draft).map_err(io)?;
     }
     let database = builder()
-        .create(&draft)
+        .create_file(private_file(&draft).map_err(io)?)
         .map_err(|error| OpenError::of_database(folder, error))?;
-    let file = File::create(database).map_err(|cause| OpenError::damaged(folder, cause))?;
+    let file = File::create(database).map_err(|cause| OpenError::of_fault(folder, cause))?;
     drop(file);
     fs::rename(&draft, folder.join(NAME)).map_err(io)?;
     // The name itself must outlast a loss of power.
     fs::File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(io)
+}
+
+/// A new file that only its owner can read: there are secrets among the objects.
+fn private_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 fn builder() -> Builder {

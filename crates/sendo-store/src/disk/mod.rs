@@ -32,6 +32,10 @@ use writer::Writer;
 /// more clients write, the fewer syncs each of them waits for. All entries are
 /// held in memory as well; a read never touches the disk.
 ///
+/// When the disk refuses a write, because it is full for example, the commit
+/// fails, and so does every later one: what lies there is not known any more.
+/// Reads and watches go on; opened again, the store is what it was before.
+///
 /// A thread of its own writes, so this store belongs in the real world, not in
 /// virtual time. Dropping the store writes what is under way, then ends the
 /// thread and the watches.
@@ -50,7 +54,7 @@ impl Disk {
     /// store of another version, or a damaged one. Nothing is changed then.
     pub fn open(folder: &Path, clock: Clock, retention: Retention) -> Result<Self, OpenError> {
         let file = folder::open(folder)?;
-        Disk::with_file(file, clock, retention).map_err(|cause| OpenError::damaged(folder, cause))
+        Disk::with_file(file, clock, retention).map_err(|cause| OpenError::of_fault(folder, cause))
     }
 
     fn with_file(file: File, clock: Clock, retention: Retention) -> Result<Self, file::Fault> {
@@ -69,6 +73,10 @@ impl Disk {
 impl OnLive for Disk {
     fn live(&self) -> &Arc<Live> {
         &self.live
+    }
+
+    fn can_write(&self) -> Result<(), Error> {
+        self.writer.health()
     }
 
     fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {

@@ -20,6 +20,9 @@ impl OnLive for Kept {
     fn live(&self) -> &Arc<Live> {
         self.store.live()
     }
+    fn can_write(&self) -> Result<(), Error> {
+        self.store.can_write()
+    }
     fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
         self.store.write(transaction)
     }
@@ -147,6 +150,16 @@ async fn a_store_that_was_never_finished_is_made_anew() {
     assert_eq!(put(&store, "a", "1").await, Revision(1));
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_can_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let _store = reopen(folder.path()).unwrap();
+    let file = folder.path().join("objects.redb").metadata().unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+}
+
 #[tokio::test]
 async fn another_format_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,6 +223,8 @@ struct Images {
     /// Writes since the last sync, of which a real disk keeps any.
     since: Vec<(u64, Vec<u8>)>,
     syncs: usize,
+    /// Whether there is no room for anything more.
+    full: bool,
 }
 
 impl StorageBackend for Platter {
@@ -234,6 +249,9 @@ impl StorageBackend for Platter {
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let images = &mut *self.0.lock().unwrap();
+        if images.full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let start = offset as usize;
         images.written[start..start + data.len()].copy_from_slice(data);
         images.since.push((offset, data.to_vec()));
@@ -340,4 +358,30 @@ async fn commits_that_come_together_share_a_sync() {
     }
     let syncs = platter.0.lock().unwrap().syncs - before;
     assert!(syncs < 100, "{syncs} syncs for 500 commits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_ends_the_writing_and_nothing_else() {
+    let platter = Platter::made();
+    let store = platter.open();
+    put(&store, "a", "1").await;
+    store.health().unwrap();
+    platter.0.lock().unwrap().full = true;
+    let lost = store.commit(Transaction::new().put("a", "2")).await;
+    assert!(matches!(lost, Err(Error::Backend(_))), "{lost:?}");
+    let told = store.health().unwrap_err().to_string();
+    assert!(told.contains("until the store is opened again"), "{told}");
+
+    // Room alone does not help: what the failed write has left is not known.
+    platter.0.lock().unwrap().full = false;
+    let late = store.commit(Transaction::new().put("b", "1")).await;
+    assert_eq!(late.unwrap_err().to_string(), told);
+    let read = store.get("a", At::Latest).await.unwrap();
+    assert_eq!(read.entry.unwrap().value, "1");
+
+    drop(store);
+    let again = platter.open();
+    let read = again.get("a", At::Latest).await.unwrap();
+    assert_eq!(read.entry.unwrap().value, "1");
+    assert_eq!(put(&again, "b", "1").await, Revision(2));
 }

@@ -103,6 +103,14 @@ impl Writer {
         self.desk.lay_down(forget).await.map(drop)
     }
 
+    /// An error once nothing can be written any more.
+    pub(super) fn health(&self) -> Result<(), Error> {
+        match &self.desk.lock().broken {
+            Some(cause) => Err(broken(cause)),
+            None => Ok(()),
+        }
+    }
+
     /// Writes what has been laid down and ends the thread.
     pub(super) fn stop(&mut self) {
         self.desk.lock().closing = true;
@@ -201,5 +209,6 @@ impl Tray {
 }
 
 fn broken(cause: &Fault) -> Error {
-    Error::Backend(cause.to_string().into())
+    let text = format!("{cause}; nothing is written until the store is opened again");
+    Error::Backend(text.into())
 }

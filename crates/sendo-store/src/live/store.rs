@@ -11,6 +11,9 @@ use crate::{At, Error, KeyRange, Lookup, Page, Revision, Store, Transaction, Wat
 pub(crate) trait OnLive: Send + Sync + 'static {
     fn live(&self) -> &Arc<Live>;
 
+    /// See [`Store::health`].
+    fn can_write(&self) -> Result<(), Error>;
+
     /// See [`Store::commit`].
     fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>>;
 
@@ -42,6 +45,10 @@ impl<S: OnLive> Store for S {
 
     fn revision(&self) -> Revision {
         self.live().newest()
+    }
+
+    fn health(&self) -> Result<(), Error> {
+        self.can_write()
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {

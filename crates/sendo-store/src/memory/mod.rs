@@ -52,6 +52,10 @@ impl OnLive for Memory {
         &self.live
     }
 
+    fn can_write(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
         Box::pin(async move { self.commit_now(transaction) })
     }
