@@ -31,7 +31,7 @@ pub(crate) fn pod(pod: &mut Value) {
             }
         }
     }
-    resources::default_pod_level(pod_spec);
+    resources::pod_level::default(pod_spec);
     pod_spec.default_to("enableServiceLinks", true);
     if pod_spec.is_set("hostNetwork") {
         for key in ["containers", "initContainers"] {

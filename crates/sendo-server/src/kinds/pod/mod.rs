@@ -11,6 +11,7 @@ mod overlaps;
 pub(crate) mod prepare;
 mod probes;
 mod quality;
+mod resize;
 mod security;
 pub(crate) mod sources;
 mod status;
@@ -106,7 +107,7 @@ const EPHEMERAL_CONTAINERS: Update = Update {
 
 const RESIZE: Update = Update {
     prepare: prepare::resize,
-    validate: |_, new, old| update::resize(new, old),
+    validate: |_, new, old| resize::pod(new, old),
 };
 
 const SELECTABLE: [SelectableField; 11] = [

@@ -135,7 +135,7 @@ fn spec(errors: &mut Errors, path: &Path, spec: &Value, metadata: &Value, place:
     containers::containers(errors, &path.child("containers"), &around);
     containers::init_containers(errors, &path.child("initContainers"), &around);
     containers::ephemeral_containers(errors, &path.child("ephemeralContainers"), &around);
-    resources::of_pod(errors, &path.child("resources"), spec, &around.claims);
+    resources::pod_level::validate(errors, &path.child("resources"), spec, &around.claims);
     host_network(errors, path, spec, place);
     let policies = ["Always", "OnFailure", "Never"];
     check::required_one_of(

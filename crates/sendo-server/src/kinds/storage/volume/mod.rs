@@ -1,18 +1,19 @@
 //! PersistentVolumes.
 
+mod source;
+mod update;
+
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::claim;
 use crate::kinds::check::{self, Errors};
 use crate::kinds::node::{self, Values};
 use crate::kinds::pod::affinity::{LabelValues, node_selector};
-use crate::kinds::pod::sources::{driver_name, host_path};
-use crate::kinds::pod::storage_systems::{self, Holder};
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Cx, Rules, internal, pod};
+use crate::kinds::{Cx, Rules, pod};
 
 pub(super) const RULES: Rules = Rules {
     default: |volume| {
@@ -38,38 +39,12 @@ pub(super) const RULES: Rules = Rules {
         mount_options(&mut errors, volume);
         errors
     },
-    validate_update: |_, new, old| validate_update(new, old),
+    validate_update: |_, new, old| update::validate(new, old),
     validate_status_update: |_, new, old| check::changed_metadata(new, old),
     warnings_on_create: warnings,
     warnings_on_update: |new, _| warnings(new),
     ..Rules::NEUTRAL
 };
-
-/// The systems a volume can be of, in the order they are judged.
-const SOURCES: [&str; 22] = [
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
-];
 
 const INLINE: &str = "may not be specified in the context of inline volumes";
 const OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
@@ -111,7 +86,7 @@ fn validate(volume: &Value, values: LabelValues) -> Errors {
         }
     }
     let name = volume.at("metadata").text("name");
-    sources(&mut errors, &path, spec, name);
+    source::validate(&mut errors, &path, spec, name);
     let root = spec.has("hostPath") && is_root(spec.at("hostPath").text("path"));
     if root && policy == "Recycle" {
         let fault = "may not be 'recycle' for a hostPath mount of '/'";
@@ -149,7 +124,7 @@ pub(super) fn inline_spec(errors: &mut Errors, path: &Path, spec: &Value) {
     if spec.has("nodeAffinity") {
         errors.push(Error::forbidden(&path.child("nodeAffinity"), INLINE));
     }
-    sources(errors, path, spec, "");
+    source::validate(errors, path, spec, "");
     if !spec.text("storageClassName").is_empty() {
         errors.push(Error::forbidden(&path.child("storageClassName"), INLINE));
     }
@@ -180,71 +155,6 @@ fn capacity(errors: &mut Errors, path: &Path, spec: &Value) {
     for (name, amount) in spec.entries("capacity") {
         claim::basic_amount(errors, &path.key(name), amount);
         claim::positive_amount(errors, &path.key(name), amount);
-    }
-}
-
-/// What a volume is made of: there must be exactly one source.
-fn sources(errors: &mut Errors, path: &Path, spec: &Value, name: &str) {
-    let mut found = SOURCES.into_iter().filter(|key| spec.has(key));
-    match found.next() {
-        Some(key) => {
-            source(errors, path, key, spec.at(key), name);
-            if key == "local" && !spec.has("nodeAffinity") {
-                let why = "Local volume requires node affinity";
-                errors.push(Error::required(&path.child("nodeAffinity"), why));
-            }
-        }
-        None => errors.push(Error::required(path, "must specify a volume type")),
-    }
-    for key in found {
-        match key {
-            // It alone is judged beside another one.
-            "flexVolume" => source(errors, path, key, spec.at(key), name),
-            key => {
-                let shown = if key == "cephfs" { "cephFS" } else { key };
-                let fault = "may not specify more than 1 volume type";
-                errors.push(Error::forbidden(&path.child(shown), fault));
-            }
-        }
-    }
-}
-
-fn source(errors: &mut Errors, path: &Path, key: &str, source: &Value, name: &str) {
-    let shown = if key == "gcePersistentDisk" {
-        "persistentDisk"
-    } else {
-        key
-    };
-    let path = &path.child(shown);
-    match key {
-        "hostPath" => host_path(errors, path, source),
-        "local" => match source.text("path") {
-            "" => errors.push(Error::required(&path.child("path"), "")),
-            local => check::no_backsteps(errors, &path.child("path"), local),
-        },
-        "csi" => csi(errors, path, source),
-        _ => storage_systems::validate(errors, path, key, source, Holder::Volume(name)),
-    }
-}
-
-fn csi(errors: &mut Errors, path: &Path, source: &Value) {
-    driver_name(errors, &path.child("driver"), source.text("driver"));
-    let handle = source.text("volumeHandle");
-    check::required(errors, &path.child("volumeHandle"), handle);
-    for key in [
-        "controllerPublishSecretRef",
-        "controllerExpandSecretRef",
-        "nodePublishSecretRef",
-        "nodeExpandSecretRef",
-    ] {
-        let (path, secret) = (path.child(key), source.at(key));
-        if secret.is_null() {
-            continue;
-        }
-        let (name, namespace) = (secret.text("name"), secret.text("namespace"));
-        check::required_name(errors, &path.child("name"), name, names::dns1123_subdomain);
-        let path = path.child("namespace");
-        check::required_name(errors, &path, namespace, names::dns1123_label);
     }
 }
 
@@ -294,7 +204,7 @@ fn mount_options(errors: &mut Errors, volume: &Value) {
         "csi",
     ];
     let spec = volume.at("spec");
-    let mut found = SOURCES.iter().filter(|key| spec.has(key));
+    let mut found = source::ALL.iter().filter(|key| spec.has(key));
     let is_unknown = found.all(|key| UNKNOWING.contains(key));
     if is_unknown
         && volume
@@ -305,103 +215,6 @@ fn mount_options(errors: &mut Errors, volume: &Value) {
         let path = Path::new("metadata").child("annotations");
         let fault = "may not specify mount options for this volume type";
         errors.push(Error::forbidden(&path.child(OPTIONS_ANNOTATION), fault));
-    }
-}
-
-fn validate_update(new: &Value, old: &Value) -> Errors {
-    let affinity = |volume: &Value| volume.at("spec").at("nodeAffinity").clone();
-    let mut old_faults = Vec::new();
-    if let Some(required) = affinity(old).get("required") {
-        let path = Path::root();
-        node_selector(&mut old_faults, &path, required, LabelValues::Judged);
-    }
-    let values = match old_faults.is_empty() {
-        true => LabelValues::Judged,
-        false => LabelValues::Ignored,
-    };
-    let mut errors = validate(new, values);
-    mount_options(&mut errors, new);
-    // Kubernetes judges the whole volume a second time here.
-    errors.extend(validate(new, values));
-    let (source, old_source) = fixed_sources(new.at("spec"), old.at("spec"));
-    if source != old_source {
-        let fault = format!(
-            "spec.persistentvolumesource is immutable after creation\n{}",
-            internal::difference("PersistentVolumeSource", &old_source, &source)
-        );
-        let path = Path::new("spec").child("persistentvolumesource");
-        errors.push(Error::forbidden(&path, fault));
-    }
-    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
-    let path = Path::new("volumeMode");
-    let mode = spec.at("volumeMode");
-    check::immutable(&mut errors, &path, mode, old_spec.at("volumeMode"));
-    let (affinity, old_affinity) = (affinity(new), affinity(old));
-    if !old_affinity.is_null() && !is_same_affinity(&affinity, &old_affinity) {
-        let fault = "field is immutable, except for updating from beta label to GA";
-        let path = Path::new("nodeAffinity");
-        let shown = match affinity.is_null() {
-            true => Value::Null.into(),
-            false => internal::bad_value("VolumeNodeAffinity", &affinity),
-        };
-        errors.push(Error::invalid(&path, shown, fault));
-    }
-    let key = "volumeAttributesClassName";
-    if old_spec.has(key) && !spec.has(key) {
-        let fault = "update from non-nil value to nil is forbidden";
-        errors.push(Error::forbidden(&Path::new("spec").child(key), fault));
-    }
-    errors
-}
-
-/// The sources of two states of a volume, without the one secret that may be added.
-fn fixed_sources(new: &Value, old: &Value) -> (Value, Value) {
-    let sources = |spec: &Value| -> Map<String, Value> {
-        let found = SOURCES.into_iter().filter(|key| spec.has(key));
-        found
-            .map(|key| (key.to_owned(), spec.at(key).clone()))
-            .collect()
-    };
-    let (mut new, old) = (sources(new), sources(old));
-    let secret = "controllerExpandSecretRef";
-    if let (Some(new), Some(old)) = (new.get_mut("csi"), old.get("csi"))
-        && !old.has(secret)
-    {
-        new.remove(secret);
-    }
-    (new.into(), old.into())
-}
-
-/// Whether two affinities are one, but for labels of nodes that have new names.
-fn is_same_affinity(new: &Value, old: &Value) -> bool {
-    let terms = |affinity: &Value| affinity.at("required").items("nodeSelectorTerms").to_vec();
-    let (new_terms, old_terms) = (terms(new), terms(old));
-    let requirements = |term: &Value, key: &str| term.items(key).to_vec();
-    let same = |new: &Value, old: &Value| {
-        let renamed = renamed_label(old.text("key")) == new.text("key");
-        let parts = ["operator", "values"];
-        (new.text("key") == old.text("key") || renamed)
-            && parts.iter().all(|key| new.at(key) == old.at(key))
-    };
-    new.has("required") == old.has("required")
-        && new_terms.len() == old_terms.len()
-        && new_terms.iter().zip(&old_terms).all(|(new, old)| {
-            ["matchExpressions", "matchFields"].iter().all(|key| {
-                let (new, old) = (requirements(new, key), requirements(old, key));
-                new.len() == old.len() && new.iter().zip(&old).all(|(new, old)| same(new, old))
-            })
-        })
-}
-
-/// The new name of a label of nodes; empty for one that has none, which any key may become then.
-fn renamed_label(key: &str) -> &'static str {
-    match key {
-        "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
-        "beta.kubernetes.io/os" => "kubernetes.io/os",
-        "beta.kubernetes.io/arch" => "kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type" => "node.kubernetes.io/instance-type",
-        _ => "",
     }
 }
 
@@ -464,7 +277,7 @@ fn warnings(volume: &Value) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn volume(change: impl FnOnce(&mut Value)) -> Value {
+    pub(super) fn volume(change: impl FnOnce(&mut Value)) -> Value {
         let mut volume = json!({
             "metadata": {"name": "v", "resourceVersion": "1"},
             "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "volumeMode": "Filesystem",
@@ -474,7 +287,7 @@ mod tests {
         volume
     }
 
-    fn faults(volume: &Value) -> Vec<String> {
+    pub(super) fn faults(volume: &Value) -> Vec<String> {
         let errors = validate(volume, LabelValues::Judged);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -501,30 +314,6 @@ mod tests {
     }
 
     #[test]
-    fn a_local_volume_is_bound_to_nodes() {
-        let local = volume(|spec| {
-            spec.remove("hostPath");
-            spec.set("local", json!({"path": "/disk"}));
-        });
-        assert_eq!(
-            faults(&local),
-            ["spec.nodeAffinity: Required value: Local volume requires node affinity"]
-        );
-        let two = volume(|spec| {
-            spec.remove("hostPath");
-            spec.set("local", json!({"path": "/disk"}));
-            spec.set("csi", json!({"driver": "d", "volumeHandle": "h"}));
-        });
-        assert_eq!(
-            faults(&two),
-            [
-                "spec.nodeAffinity: Required value: Local volume requires node affinity",
-                "spec.csi: Forbidden: may not specify more than 1 volume type",
-            ]
-        );
-    }
-
-    #[test]
     fn the_root_of_a_host_is_not_recycled() {
         for (path, is_forbidden) in [("/", true), ("/a/..", true), ("/a", false)] {
             let volume = volume(|spec| {
@@ -538,31 +327,5 @@ mod tests {
                 "{path}"
             );
         }
-    }
-
-    #[test]
-    fn the_source_stays_but_labels_of_nodes_may_be_renamed() {
-        let with_label = |key: &str| {
-            let requirement = json!({"key": key, "operator": "In", "values": ["a"]});
-            let terms = json!([{"matchExpressions": [requirement]}]);
-            volume(|spec| {
-                spec.set(
-                    "nodeAffinity",
-                    json!({"required": {"nodeSelectorTerms": terms}}),
-                )
-            })
-        };
-        let old = with_label("failure-domain.beta.kubernetes.io/zone");
-        assert_eq!(
-            validate_update(&with_label("topology.kubernetes.io/zone"), &old),
-            []
-        );
-        assert_eq!(validate_update(&with_label("other"), &old).len(), 1);
-        // A label without a new name may become none at all, which is refused for itself.
-        let changed = validate_update(&with_label(""), &with_label("other"));
-        assert!(!changed.iter().any(|error| error.field == "nodeAffinity"));
-        let moved = volume(|spec| spec["hostPath"]["path"] = "/other".into());
-        let errors = validate_update(&moved, &volume(|_| {}));
-        assert_eq!(errors[0].field, "spec.persistentvolumesource");
     }
 }

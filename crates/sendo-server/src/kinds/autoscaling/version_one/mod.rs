@@ -1,9 +1,11 @@
 //! `autoscaling/v1`: one processor target as a field; all else travels in annotations.
 
+mod text;
+
 use serde_json::{Map, Value, json};
 
 use super::{DEFAULT_UTILIZATION, V1, V2, cpu_metric};
-use crate::kinds::ordered::{self, Ordered};
+use crate::kinds::ordered;
 use crate::kinds::value::{Read, Write, with_api_version};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -32,21 +34,21 @@ pub(super) fn from_v2(object: &Value) -> Value {
         .items("metrics")
         .iter()
         .filter(|metric| !is_cpu_target(metric));
-    let others: Vec<String> = others.map(metric_text).collect();
+    let others: Vec<String> = others.map(text::metric).collect();
 
     let mut annotations = Vec::new();
     if !others.is_empty() {
         annotations.push((METRICS, ordered::list(others)));
     }
     if !status.items("currentMetrics").is_empty() {
-        let current = status.items("currentMetrics").iter().map(current_text);
+        let current = status.items("currentMetrics").iter().map(text::current);
         annotations.push((CURRENT_METRICS, ordered::list(current)));
     }
     if spec.has("behavior") {
-        annotations.push((BEHAVIOR, behavior_text(spec.at("behavior"))));
+        annotations.push((BEHAVIOR, text::behavior(spec.at("behavior"))));
     }
     if !status.items("conditions").is_empty() {
-        let conditions = status.items("conditions").iter().map(condition_text);
+        let conditions = status.items("conditions").iter().map(text::condition);
         annotations.push((CONDITIONS, ordered::list(conditions)));
     }
     for (key, text) in annotations {
@@ -161,171 +163,6 @@ fn target(metric: &Value) -> &Value {
     metric.at("resource").at("target")
 }
 
-/// The member of a metric that holds its source.
-fn source_key(metric: &Value) -> &'static str {
-    match metric.text("type") {
-        "ContainerResource" => "containerResource",
-        "External" => "external",
-        "Object" => "object",
-        "Pods" => "pods",
-        _ => "resource",
-    }
-}
-
-fn reference_text(reference: &Value) -> String {
-    let text = Ordered::new()
-        .text("kind", reference.text("kind"))
-        .text("name", reference.text("name"));
-    let text = match reference.text("apiVersion") {
-        "" => text,
-        version => text.text("apiVersion", version),
-    };
-    text.finish()
-}
-
-fn with_selector(text: Ordered, key: &str, metric: &Value) -> Ordered {
-    match metric.at("selector") {
-        Value::Null => text,
-        selector => text.raw(key, ordered::selector(selector)),
-    }
-}
-
-fn quantity_or_zero(value: &Value) -> &str {
-    value.as_str().unwrap_or("0")
-}
-
-/// A metric of version 2 as version 1 spells it.
-fn metric_text(metric: &Value) -> String {
-    let key = source_key(metric);
-    let source = metric.at(key);
-    let (target, name) = (source.at("target"), source.at("metric"));
-    let text = Ordered::new();
-    let text = match key {
-        "resource" | "containerResource" => text
-            .text("name", source.text("name"))
-            .optional("targetAverageUtilization", target.at("averageUtilization"))
-            .optional("targetAverageValue", target.at("averageValue"))
-            .optional("container", source.at("container")),
-        "pods" => {
-            let text = text.text("metricName", name.text("name")).text(
-                "targetAverageValue",
-                quantity_or_zero(target.at("averageValue")),
-            );
-            with_selector(text, "selector", name)
-        }
-        "external" => {
-            let text = with_selector(
-                text.text("metricName", name.text("name")),
-                "metricSelector",
-                name,
-            );
-            text.optional("targetValue", target.at("value"))
-                .optional("targetAverageValue", target.at("averageValue"))
-        }
-        _ => {
-            let text = text
-                .raw("target", reference_text(source.at("describedObject")))
-                .text("metricName", name.text("name"))
-                .text("targetValue", quantity_or_zero(target.at("value")));
-            with_selector(text, "selector", name)
-                .optional("averageValue", target.at("averageValue"))
-        }
-    };
-    Ordered::new()
-        .text("type", metric.text("type"))
-        .raw(key, text.finish())
-        .finish()
-}
-
-/// A current metric of version 2 as version 1 spells it.
-fn current_text(metric: &Value) -> String {
-    let key = source_key(metric);
-    let source = metric.at(key);
-    let (current, name) = (source.at("current"), source.at("metric"));
-    let text = Ordered::new();
-    let text = match key {
-        "resource" | "containerResource" => text
-            .text("name", source.text("name"))
-            .optional(
-                "currentAverageUtilization",
-                current.at("averageUtilization"),
-            )
-            .text(
-                "currentAverageValue",
-                quantity_or_zero(current.at("averageValue")),
-            )
-            .optional("container", source.at("container")),
-        "pods" => {
-            let text = text.text("metricName", name.text("name")).text(
-                "currentAverageValue",
-                quantity_or_zero(current.at("averageValue")),
-            );
-            with_selector(text, "selector", name)
-        }
-        "external" => {
-            let text = with_selector(
-                text.text("metricName", name.text("name")),
-                "metricSelector",
-                name,
-            );
-            text.text("currentValue", quantity_or_zero(current.at("value")))
-                .optional("currentAverageValue", current.at("averageValue"))
-        }
-        _ => {
-            let text = text
-                .raw("target", reference_text(source.at("describedObject")))
-                .text("metricName", name.text("name"))
-                .text("currentValue", quantity_or_zero(current.at("value")));
-            with_selector(text, "selector", name)
-                .optional("averageValue", current.at("averageValue"))
-        }
-    };
-    Ordered::new()
-        .text("type", metric.text("type"))
-        .raw(key, text.finish())
-        .finish()
-}
-
-/// The behavior in the order and spelling of Kubernetes' internal struct, which is what it stored there.
-fn behavior_text(behavior: &Value) -> String {
-    let policy = |policy: &Value| {
-        Ordered::new()
-            .text("Type", policy.text("type"))
-            .with("Value", &policy.count("value").into())
-            .with("PeriodSeconds", &policy.count("periodSeconds").into())
-            .finish()
-    };
-    let rules = |rules: &Value| match rules {
-        Value::Null => "null".to_owned(),
-        rules => Ordered::new()
-            .with(
-                "StabilizationWindowSeconds",
-                rules.at("stabilizationWindowSeconds"),
-            )
-            .with("SelectPolicy", rules.at("selectPolicy"))
-            .raw(
-                "Policies",
-                ordered::list(rules.items("policies").iter().map(policy)),
-            )
-            .with("Tolerance", rules.at("tolerance"))
-            .finish(),
-    };
-    Ordered::new()
-        .raw("ScaleUp", rules(behavior.at("scaleUp")))
-        .raw("ScaleDown", rules(behavior.at("scaleDown")))
-        .finish()
-}
-
-fn condition_text(condition: &Value) -> String {
-    Ordered::new()
-        .text("type", condition.text("type"))
-        .text("status", condition.text("status"))
-        .with("lastTransitionTime", condition.at("lastTransitionTime"))
-        .optional("reason", condition.at("reason"))
-        .optional("message", condition.at("message"))
-        .finish()
-}
-
 /// `{"ScaleUp": {"SelectPolicy": …}}` with the names of version 2, absent members left out.
 fn lower_keys(value: &Value) -> Value {
     match value {
@@ -364,7 +201,7 @@ fn renamed(source: &Value, names: &[(&str, &str)]) -> Value {
 
 /// A metric of version 1 in version 2.
 fn metric_to_v2(metric: &Value) -> Value {
-    let key = source_key(metric);
+    let key = text::source_key(metric);
     let source = metric.at(key);
     let targets = [
         ("targetAverageUtilization", "averageUtilization"),
@@ -426,7 +263,7 @@ fn metric_to_v2(metric: &Value) -> Value {
 
 /// A current metric of version 1 in version 2.
 fn current_to_v2(metric: &Value) -> Value {
-    let key = source_key(metric);
+    let key = text::source_key(metric);
     let source = metric.at(key);
     let values = [
         ("currentAverageUtilization", "averageUtilization"),
