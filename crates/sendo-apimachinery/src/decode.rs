@@ -9,6 +9,7 @@
 //! are limited, and nothing is kept of what a type does not know.
 
 mod body;
+mod deletion;
 mod document;
 mod json;
 mod older;
@@ -22,6 +23,8 @@ mod yaml;
 use serde_json::Value;
 
 pub use body::{Body, Format, Object, unrecognized};
+pub use deletion::check_delete_options;
+pub use older::read_as;
 
 use crate::schema::SchemaRef;
 

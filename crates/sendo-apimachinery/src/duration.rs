@@ -1,6 +1,8 @@
-//! Spans of time as tables show them: `5m30s`, `3h`, `12d`.
+//! Spans of time as tables show them, `5m30s`, `3h`, `12d`, and as Go reads them.
 
 use jiff::SignedDuration;
+
+use crate::go_text::go_quote;
 
 /// How long ago something was, in two or three significant figures.
 ///
@@ -44,6 +46,41 @@ fn two_units(large: i64, large_unit: &str, small: i64, small_unit: &str) -> Stri
     }
 }
 
+/// Why a text is no duration as Go writes it, numbers each with a unit; in Go's words.
+pub fn duration_fault(text: &str) -> Option<String> {
+    let quoted = go_quote(text);
+    let invalid = || Some(format!("time: invalid duration {quoted}"));
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return None;
+    }
+    if rest.is_empty() {
+        return invalid();
+    }
+    while !rest.is_empty() {
+        let of_number = |c: char| c.is_ascii_digit() || c == '.';
+        let end = rest.find(|c| !of_number(c)).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        // A second point begins what can only be a unit.
+        let point = number.match_indices('.').nth(1).map(|(at, _)| at);
+        if !number.contains(|c: char| c.is_ascii_digit()) {
+            return invalid();
+        }
+        if point.is_some() || after.is_empty() {
+            return Some(format!("time: missing unit in duration {quoted}"));
+        }
+        let (unit, next) = after.split_at(after.find(of_number).unwrap_or(after.len()));
+        if !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&unit) {
+            return Some(format!(
+                "time: unknown unit {} in duration {quoted}",
+                go_quote(unit)
+            ));
+        }
+        rest = next;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +111,16 @@ mod tests {
         for (seconds, expected) in cases {
             assert_eq!(human_duration(SignedDuration::from_secs(seconds)), expected);
         }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_told_in_the_words_of_go() {
+        for good in ["0", "1s", "-1.5h", "1h2m3.4s", "+5ms"] {
+            assert_eq!(duration_fault(good), None, "{good}");
+        }
+        let told = |text: &str| duration_fault(text).unwrap();
+        assert_eq!(told("x"), r#"time: invalid duration "x""#);
+        assert_eq!(told("5"), r#"time: missing unit in duration "5""#);
+        assert_eq!(told("5d"), r#"time: unknown unit "d" in duration "5d""#);
     }
 }

@@ -84,7 +84,8 @@ pub enum Error {
 /// `apiVersion` and `kind`.
 pub fn decode<'b>(types: &Types, body: &'b [u8]) -> Result<(Envelope<'b>, Value), Error> {
     let envelope = Envelope::parse(body)?;
-    let place = types.kind(&envelope.api_version, &envelope.kind);
+    let read_as = crate::decode::read_as(&envelope.api_version, &envelope.kind);
+    let place = types.kind(read_as, &envelope.kind);
     let place = place.ok_or_else(|| Error::Kind {
         api_version: envelope.api_version.clone(),
         kind: envelope.kind.clone(),

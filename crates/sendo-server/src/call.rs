@@ -25,11 +25,13 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// The namespace of the request, for resources that live in one.
+    ///
+    /// None for all of them, which an empty one in the path means too.
     pub(crate) fn namespace(&self) -> Option<&'a str> {
         self.path
             .namespace
             .as_deref()
-            .filter(|_| self.resource.is_namespaced())
+            .filter(|name| !name.is_empty() && self.resource.is_namespaced())
     }
 
     /// The name in the path; empty for a collection.
@@ -39,6 +41,9 @@ impl<'a> Call<'a> {
 
     /// The key of the object of that name.
     pub(crate) fn key(&self, name: &str) -> Result<Key, Status> {
+        if self.namespace().is_none() && self.resource.is_namespaced() {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
         let faults = names::path_segment(name);
         if !faults.is_empty() {
             return Err(Status::bad_request(format!(

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use sendo_apimachinery::decode::{Body, Format, unrecognized};
+use sendo_apimachinery::decode::{
+    Body, DecodeError, FieldValidation, Format, check_delete_options, read_as, unrecognized,
+};
 use sendo_apimachinery::structural::Structural;
 use sendo_apimachinery::{GroupVersion, GroupVersionKind, Meta, MetaMut, Status, protobuf};
 use serde_json::Value;
@@ -36,7 +38,7 @@ fn custom_body(
     let format = match call.request.content_type().as_deref() {
         Some("application/json") => Format::Json,
         Some("application/yaml") => Format::Yaml,
-        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+        _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES)),
     };
     let body = Body {
         bytes: &call.request.body,
@@ -104,7 +106,7 @@ fn from_protobuf(call: &Call<'_>, expected: &GroupVersionKind) -> Result<Value, 
             envelope.kind, envelope.api_version, expected.kind
         )));
     }
-    if envelope.api_version != version {
+    if read_as(&envelope.api_version, &envelope.kind) != version {
         return Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({version})",
             envelope.api_version
@@ -181,44 +183,30 @@ pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> 
 }
 
 /// The `DeleteOptions` of a body; `None` if there is no body.
-///
-/// They are taken in any group and version, and unknown fields pass.
 pub(crate) fn delete_options(call: &Call<'_>) -> Result<Option<Value>, Status> {
     let bytes = &call.request.body;
     if bytes.is_empty() {
         return Ok(None);
     }
+    let bad = |error: DecodeError| Status::bad_request(error.to_string());
     let format = match call.request.content_type().as_deref() {
         Some("application/json") => Format::Json,
         Some("application/yaml") => Format::Yaml,
         Some(protobuf::MEDIA_TYPE) => {
             let decoded = protobuf::decode(&call.server.types, bytes);
-            let (_, options) = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
-            return check_options(options).map(Some);
+            let (envelope, options) =
+                decoded.map_err(|error| Status::bad_request(error.to_string()))?;
+            check_delete_options(&envelope.api_version, &envelope.kind).map_err(bad)?;
+            return Ok(Some(options));
         }
         _ => return Err(Status::unsupported_media_type(&MEDIA_TYPES)),
     };
-    let bad =
-        |error: sendo_apimachinery::decode::DecodeError| Status::bad_request(error.to_string());
-    let untyped = sendo_apimachinery::decode::untyped(bytes, format).map_err(bad)?;
-    let options = check_options(untyped.value)?;
-    let schema = call
-        .server
-        .types
-        .kind("v1", "DeleteOptions")
-        .expect("a kind of every group");
-    let typed = sendo_apimachinery::decode::typed(options, schema).map_err(bad)?;
-    Ok(Some(typed.value))
-}
-
-fn check_options(options: Value) -> Result<Value, Status> {
-    let named = |member: &str| options[member].as_str().filter(|text| !text.is_empty());
-    match (named("kind"), named("apiVersion")) {
-        (Some("DeleteOptions"), _) | (None, None) => Ok(options),
-        (kind, version) => Err(Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as DeleteOptions",
-            kind.unwrap_or_default(),
-            version.unwrap_or_default()
-        ))),
-    }
+    let body = Body {
+        bytes,
+        format,
+        validation: FieldValidation::Ignore,
+    };
+    body.delete_options(&call.server.types)
+        .map(Some)
+        .map_err(bad)
 }

@@ -75,7 +75,8 @@ impl InFlight {
     }
 }
 
-fn lasts(request: &Request) -> bool {
+/// Whether a request lasts as long as its client wants.
+pub(crate) fn lasts(request: &Request) -> bool {
     let subresource = match &request.target {
         Target::Resource(path) => path.subresource.as_deref(),
         Target::Other => None,

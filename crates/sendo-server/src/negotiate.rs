@@ -18,8 +18,6 @@ pub(crate) enum Protobuf {
     Objects,
     /// Only metadata, as of custom kinds, which have no messages.
     Metadata,
-    /// Nothing.
-    Nothing,
 }
 
 impl Protobuf {
@@ -27,9 +25,45 @@ impl Protobuf {
         match view {
             View::Table(_) => false,
             View::Whole => self == Protobuf::Objects,
-            View::Metadata(_) | View::MetadataList(_) => self != Protobuf::Nothing,
+            View::Metadata(_) | View::MetadataList(_) => true,
         }
     }
+}
+
+/// What there is to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// What can be written in protobuf.
+    pub(crate) protobuf: Protobuf,
+    /// Whether there are rows and columns.
+    pub(crate) tables: bool,
+}
+
+impl Offer {
+    /// Everything of this kind of resource.
+    pub(crate) fn all(protobuf: Protobuf) -> Self {
+        Offer {
+            protobuf,
+            tables: true,
+        }
+    }
+
+    fn has(self, form: Form) -> bool {
+        match (form.encoding, form.view) {
+            (_, View::Table(_)) if !self.tables => false,
+            (Encoding::Json | Encoding::Yaml, _) => true,
+            (Encoding::Protobuf, view) => self.protobuf.can_show(view),
+        }
+    }
+}
+
+/// Whether media types are looked at before all else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// They must be named literally, or as `*/*`.
+    Shut,
+    /// As before custom resources and the documents of groups.
+    Open,
 }
 
 /// What an answer shows of an object.
@@ -112,35 +146,51 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The form of a resource's answer.
 ///
 /// Two gates in a row, as in Kubernetes, each with a refusal of its own: the
-/// media type must be named literally (or `*/*`), then its parameters must be met.
+/// media type must be named, then its parameters must be met.
 ///
-/// What `protobuf` does not allow is passed over for the next that is accepted.
-pub(crate) fn resource(accept: Option<&str>, protobuf: Protobuf) -> Result<Form, Refusal> {
+/// What is not offered is passed over for the next that is accepted.
+pub(crate) fn resource(accept: Option<&str>, gate: Gate, offer: Offer) -> Result<Form, Refusal> {
+    agree(accept, gate, true, offer)
+}
+
+/// The form of a document, which is shown whole or not at all.
+pub(crate) fn document(accept: Option<&str>, gate: Gate) -> Result<Form, Refusal> {
+    agree(accept, gate, false, Offer::all(Protobuf::Objects))
+}
+
+fn agree(
+    accept: Option<&str>,
+    gate: Gate,
+    transformations: bool,
+    offer: Offer,
+) -> Result<Form, Refusal> {
     let Some(accept) = accept.filter(|text| !text.is_empty()) else {
         return Ok(Form::JSON);
     };
-    let named = accept.split(',').any(|clause| {
-        let media = clause.split(';').next().unwrap_or_default().trim();
-        matches!(
-            media,
-            "*/*" | "application/json" | "application/yaml" | PROTOBUF
-        )
-    });
-    if !named {
+    let served = ["application/json", "application/yaml", PROTOBUF];
+    if gate == Gate::Shut && !names(accept, &served) {
         return Err(Refusal::MediaType);
     }
-    first_met(accept, true, protobuf).ok_or(Refusal::Transformation)
+    first_met(accept, transformations, offer).ok_or(Refusal::Transformation)
+}
+
+/// Whether a header names one of these media types literally, or takes any.
+pub(crate) fn names(accept: &str, served: &[&str]) -> bool {
+    accept.split(',').any(|clause| {
+        let media = clause.split(';').next().unwrap_or_default().trim();
+        media == "*/*" || served.contains(&media)
+    })
 }
 
 /// The form of a `Status`: what the client accepts if it can be met with no
 /// transformation, else JSON.
 pub(crate) fn status(accept: Option<&str>) -> Form {
     accept
-        .and_then(|accept| first_met(accept, false, Protobuf::Objects))
+        .and_then(|accept| first_met(accept, false, Offer::all(Protobuf::Objects)))
         .unwrap_or(Form::JSON)
 }
 
-fn first_met(accept: &str, transformations: bool, protobuf: Protobuf) -> Option<Form> {
+fn first_met(accept: &str, transformations: bool, offer: Offer) -> Option<Form> {
     sorted_clauses(accept).iter().find_map(|clause| {
         WRITTEN.iter().find_map(|(subkind, encoding)| {
             let matches = match (clause.kind, clause.subkind) {
@@ -149,8 +199,7 @@ fn first_met(accept: &str, transformations: bool, protobuf: Protobuf) -> Option<
                 _ => false,
             };
             let form = form(clause, *encoding, transformations).filter(|_| matches)?;
-            let is_possible = form.encoding != Encoding::Protobuf || protobuf.can_show(form.view);
-            is_possible.then_some(form)
+            offer.has(form).then_some(form)
         })
     })
 }
@@ -163,10 +212,10 @@ fn form(clause: &Clause<'_>, encoding: Encoding, transformations: bool) -> Optio
             .find(|(key, _)| *key == name)
             .map_or("", |(_, value)| value)
     };
-    let view = match parameter("as") {
-        "" => View::Whole,
-        _ if !transformations || parameter("g") != "meta.k8s.io" => return None,
-        kind => {
+    let view = match (parameter("as"), parameter("g"), parameter("v")) {
+        ("", "", "") => View::Whole,
+        (_, group, _) if !transformations || group != "meta.k8s.io" => return None,
+        (kind, _, _) => {
             let version = match parameter("v") {
                 "v1" => MetaVersion::V1,
                 "v1beta1" => MetaVersion::V1Beta1,
@@ -241,9 +290,8 @@ pub(crate) fn discovery(accept: Option<&str>) -> Option<Discovery> {
     let Some(accept) = accept.filter(|text| !text.is_empty()) else {
         return Some(Discovery::Legacy(Encoding::Json));
     };
-    let found: Vec<Discovery> = accept
-        .split(',')
-        .filter_map(clause)
+    let found: Vec<Discovery> = sorted_clauses(accept)
+        .into_iter()
         .filter_map(|clause| {
             let encoding = match (clause.kind, clause.subkind) {
                 ("*", "*") | ("application", "*" | "json") => Encoding::Json,
@@ -286,7 +334,7 @@ mod tests {
     use super::*;
 
     fn built_in(accept: Option<&str>) -> Result<Form, Refusal> {
-        resource(accept, Protobuf::Objects)
+        resource(accept, Gate::Shut, Offer::all(Protobuf::Objects))
     }
 
     #[test]
@@ -307,10 +355,11 @@ mod tests {
     fn protobuf_falls_back_to_json_where_there_are_no_messages() {
         let accept = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(built_in(Some(accept)).unwrap().encoding, Encoding::Protobuf);
-        assert_eq!(resource(Some(accept), Protobuf::Metadata), Ok(Form::JSON));
+        let custom = Offer::all(Protobuf::Metadata);
+        assert_eq!(resource(Some(accept), Gate::Open, custom), Ok(Form::JSON));
         let metadata =
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-        let form = resource(Some(metadata), Protobuf::Metadata).unwrap();
+        let form = resource(Some(metadata), Gate::Open, custom).unwrap();
         assert_eq!(form.encoding, Encoding::Protobuf);
         let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
         assert_eq!(built_in(Some(table)), Err(Refusal::Transformation));
@@ -323,6 +372,9 @@ mod tests {
         assert_eq!(built_in(Some("")), Ok(Form::JSON));
         assert_eq!(built_in(None), Ok(Form::JSON));
         assert_eq!(built_in(Some("text/html")), Err(Refusal::MediaType));
+        let custom = |accept| resource(Some(accept), Gate::Open, Offer::all(Protobuf::Metadata));
+        assert_eq!(custom("application/*"), Ok(Form::JSON));
+        assert_eq!(custom("text/html"), Err(Refusal::Transformation));
     }
 
     #[test]
@@ -331,6 +383,7 @@ mod tests {
             "application/json;as=Nope;v=v1;g=meta.k8s.io",
             "application/json;as=Table;v=v9;g=meta.k8s.io",
             "application/json;as=Table;v=v1;g=other.k8s.io",
+            "application/json;v=v1;g=meta.k8s.io",
         ] {
             assert_eq!(
                 built_in(Some(accept)),

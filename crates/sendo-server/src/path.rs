@@ -74,14 +74,14 @@ pub(crate) struct ResourcePath {
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl Target {
-    /// Takes a decoded path apart.
+    /// Takes a decoded path apart. Slashes at its end say nothing.
     pub(crate) fn parse(path: &str) -> Target {
         let path = path.strip_prefix('/').unwrap_or(path);
-        let path = path.strip_suffix('/').unwrap_or(path);
+        let path = path.trim_end_matches('/');
         let mut parts = path.split('/');
         let group = match parts.next() {
             Some("api") => Some(""),
-            Some("apis") => parts.next(),
+            Some("apis") => parts.next().filter(|group| !group.is_empty()),
             _ => None,
         };
         let (Some(group), Some(version)) = (group, parts.next()) else {
@@ -120,7 +120,7 @@ impl Target {
 impl ResourcePath {
     /// What `method` on this path asks to do; `query` tells a watch from a list.
     pub(crate) fn verb(&self, method: &Method, query: &Query) -> Verb {
-        let collection = self.name.is_none();
+        let collection = self.name.as_deref().unwrap_or_default().is_empty();
         match method.as_str() {
             _ if self.watch => Verb::Watch,
             "GET" | "HEAD" if !collection => Verb::Get,
@@ -224,8 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trailing_slash_is_forgiven_and_a_doubled_one_is_not() {
-        assert_eq!(resource("/api/v1/nodes/a/"), resource("/api/v1/nodes/a"));
+    fn slashes_at_the_end_are_forgiven_and_at_the_beginning_are_not() {
+        let node = resource("/api/v1/nodes/a");
+        assert_eq!(resource("/api/v1/nodes/a/"), node);
+        assert_eq!(resource("/api/v1/nodes/a//"), node);
         assert_ne!(
             Target::parse("//api/v1/nodes/a"),
             Target::parse("/api/v1/nodes/a")

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::{Method, Response, StatusCode};
 use sendo_apimachinery::Status;
+use sendo_apimachinery::duration::duration_fault;
 use sendo_apimachinery::status::{Details, Reason};
 
 use crate::aggregation;
@@ -18,9 +19,11 @@ use crate::authorise::authorise;
 use crate::body::Body;
 use crate::call::Call;
 use crate::crd::lifecycle;
-use crate::negotiate::{self, Protobuf, Refusal};
+use crate::in_flight::lasts;
+use crate::negotiate::{self, Gate, Offer, Protobuf, Refusal};
 use crate::path::{ResourcePath, Target};
 use crate::request::Request;
+use crate::resource::Resource;
 use crate::reviews;
 use crate::roots;
 use crate::route::{self, Action, Dead};
@@ -74,6 +77,7 @@ where
     if let Some(answer) = of_no_path(request) {
         return Ok(answer);
     }
+    check_timeout(request)?;
     request.user = authenticate(server, caller, request).await?;
     let Some(_place) = server.in_flight.enter(request) else {
         return Ok(Answer::Busy);
@@ -92,6 +96,21 @@ where
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &path).await,
         Target::Other => roots::answer(server, request).await,
+    }
+}
+
+/// Refuses a time that nobody can read. Every answer comes well before any that can be.
+fn check_timeout(request: &Request) -> Result<(), Status> {
+    let timeout = request.query.text("timeout");
+    let fault = match timeout.is_empty() || lasts(request) {
+        true => None,
+        false => duration_fault(timeout),
+    };
+    match fault {
+        None => Ok(()),
+        Some(fault) => Err(Status::bad_request(format!(
+            "invalid timeout specified in the request URL - {fault}"
+        ))),
     }
 }
 
@@ -122,9 +141,7 @@ async fn on_resource(
     if let Some(text) = resource.deprecation() {
         request.warn(text);
     }
-    let streams =
-        matches!(action, Action::List | Action::Watch) && resource.facts.has_verb("watch");
-    accept(request, resource.custom.is_some(), streams)?;
+    accept(request, &resource, &action)?;
     let call = Call {
         server,
         request,
@@ -209,8 +226,8 @@ const STREAMED: [&str; 5] = [
     WRITTEN[0],
     WRITTEN[1],
     WRITTEN[2],
-    "application/json;stream=watch",
-    "application/vnd.kubernetes.protobuf;stream=watch",
+    verbs::watch::MEDIA_TYPES[0],
+    verbs::watch::MEDIA_TYPES[1],
 ];
 
 /// Media types that patches of custom resources come in, as refusals list them.
@@ -220,8 +237,9 @@ const CUSTOM_PATCHES: [&str; 3] = [
     "application/apply-patch+yaml",
 ];
 
-/// Agrees on the media types of body and answer; `streams` where the answer may be a watch.
-fn accept(request: &mut Request, is_custom: bool, streams: bool) -> Result<(), Status> {
+/// Agrees on the media types of body and answer.
+fn accept(request: &mut Request, resource: &Resource, action: &Action) -> Result<(), Status> {
+    let is_custom = resource.custom.is_some();
     let patch = PatchType::of(request);
     // Custom resources say nothing of how their lists merge.
     let known = patch.is_some_and(|patch| !is_custom || patch != PatchType::Strategic);
@@ -236,16 +254,23 @@ fn accept(request: &mut Request, is_custom: bool, streams: bool) -> Result<(), S
         );
         return Err(status.with_details(Details::default()));
     }
-    let protobuf = if is_custom {
-        Protobuf::Metadata
-    } else {
-        Protobuf::Objects
+    // Custom resources are not behind the gate that only looks at media types.
+    let (protobuf, gate) = match is_custom {
+        true => (Protobuf::Metadata, Gate::Open),
+        false => (Protobuf::Objects, Gate::Shut),
     };
-    let form = negotiate::resource(request.accept().as_deref(), protobuf);
+    let is_token = matches!(action, Action::Subresource(name) if name == "token");
+    let offer = Offer {
+        // What is asked once, and kept nowhere, has no rows.
+        tables: !is_token && resource.facts.has_verb("get"),
+        ..Offer::all(protobuf)
+    };
+    let form = negotiate::resource(request.accept().as_deref(), gate, offer);
+    let is_list = matches!(action, Action::List | Action::Watch);
     request.form = form.map_err(|refusal| match refusal {
-        // Custom resources are not behind the gate that only looks at media types.
-        Refusal::MediaType if is_custom => Status::not_acceptable_parameters(&WRITTEN),
-        Refusal::MediaType if streams => Status::not_acceptable(&STREAMED),
+        Refusal::MediaType if is_list && resource.facts.has_verb("watch") => {
+            Status::not_acceptable(&STREAMED)
+        }
         Refusal::MediaType => Status::not_acceptable(&WRITTEN),
         Refusal::Transformation => Status::not_acceptable_parameters(&WRITTEN),
     })?;

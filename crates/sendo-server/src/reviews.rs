@@ -2,12 +2,11 @@
 
 mod access;
 
-use http::StatusCode;
 use sendo_apimachinery::schema::show_as_go;
 use sendo_apimachinery::{GroupVersionKind, MetaMut, Status};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{self, Answer};
+use crate::answer::Answer;
 use crate::authorise;
 use crate::authorise::nodes;
 use crate::call::{Call, time_text};
@@ -15,6 +14,7 @@ use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::ownership;
 use crate::user::User;
+use crate::view;
 
 /// Answers a review, if the resource is one.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
@@ -46,7 +46,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     if let Some(schema) = call.server.types.kind(&types.api_version, &types.kind) {
         show_as_go(schema, &mut review);
     }
-    Ok(Answer::Json(StatusCode::CREATED, answer::to_bytes(&review)))
+    let package = facts.group.split('.').next().unwrap_or_default();
+    view::unkept(call, package, &review)
 }
 
 /// The kinds of reviews that are answered.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer};
 use crate::discovery::{self, Half};
 use crate::health;
-use crate::negotiate::{self, Discovery, Encoding, Form, Protobuf, View};
+use crate::negotiate::{self, Discovery, Encoding, Form, Gate, Refusal};
 use crate::openapi;
 use crate::request::Request;
 use crate::resource::Catalog;
@@ -30,8 +30,14 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Ans
     }
     let catalog = server.catalog();
     let path = request.path.clone();
-    let path = path.strip_suffix('/').unwrap_or(&path);
-    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    if let Some(document) = path.strip_prefix("/openapi/") {
+        return Ok(openapi(server, request, document));
+    }
+    // Of the documents of groups, only those of one have slashes to spare.
+    if path.starts_with("//") || path.starts_with("/apis//") {
+        return Ok(Answer::page_not_found());
+    }
+    let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
         [] => Ok(Answer::document(&paths(&catalog))),
         ["version"] => {
@@ -41,20 +47,36 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Ans
         }
         ["api"] => {
             get_only(request)?;
+            let accept = request.accept().unwrap_or_default();
+            if !accept.is_empty() && !negotiate::names(&accept, &DOCUMENTS) {
+                return Err(Status::not_acceptable(&DOCUMENTS));
+            }
             top(&server.types, request, &catalog, Half::Core)
         }
         ["apis"] => top(&server.types, request, &catalog, Half::Named),
         ["api", version] => of_version(request, &catalog, "", version),
         ["apis", group] => match discovery::group(&catalog, group) {
-            Some(document) => legacy(request, &document),
+            Some(document) => legacy(request, Gate::Open, &document),
             None => Ok(Answer::page_not_found()),
         },
         ["apis", group, version] => of_version(request, &catalog, group, version),
         [".well-known", "openid-configuration"] => openid::configuration(server, request).await,
         ["openid", "v1", "jwks"] => openid::keys(server, request).await,
-        ["openapi", "v2"] => Ok(openapi::version_two(server, request, &version())),
-        ["openapi", "v3", path @ ..] => Ok(openapi::answer(server, request, &path.join("/"))),
+        ["version", ..]
+        | [".well-known", "openid-configuration", ..]
+        | ["openid", "v1", "jwks", ..] => Err(Status::no_such_resource()),
         _ => Ok(Answer::page_not_found()),
+    }
+}
+
+/// What is below `/openapi/`, where every slash counts.
+fn openapi(server: &Server, request: &mut Request, document: &str) -> Answer {
+    match (document, document.strip_prefix("v3/")) {
+        ("v2", _) => openapi::version_two(server, request, &version()),
+        ("v3", _) => openapi::answer(server, request, ""),
+        (_, Some("")) => openapi::answer(server, request, "/"),
+        (_, Some(path)) => openapi::answer(server, request, path),
+        _ => Answer::page_not_found(),
     }
 }
 
@@ -67,12 +89,10 @@ fn get_only(request: &Request) -> Result<(), Status> {
 }
 
 fn json_only(request: &Request) -> Result<(), Status> {
-    match negotiate::resource(request.accept().as_deref(), Protobuf::Nothing) {
-        Ok(Form {
-            encoding: Encoding::Json,
-            ..
-        }) => Ok(()),
-        _ => Err(Status::not_acceptable(&["application/json"])),
+    let accept = request.accept().unwrap_or_default();
+    match accept.is_empty() || negotiate::names(&accept, &DOCUMENTS[..1]) {
+        true => Ok(()),
+        false => Err(Status::not_acceptable(&DOCUMENTS[..1])),
     }
 }
 
@@ -129,17 +149,22 @@ fn of_version(
             Err(Status::no_such_resource())
         };
     };
+    // Custom groups tell of themselves whatever is asked.
+    if group.is_custom() {
+        return legacy(request, Gate::Open, &document);
+    }
     get_only(request)?;
-    legacy(request, &document)
+    legacy(request, Gate::Shut, &document)
 }
 
-fn legacy(request: &mut Request, document: &Value) -> Result<Answer, Status> {
-    match negotiate::resource(request.accept().as_deref(), Protobuf::Objects) {
-        Ok(form) if form.view == View::Whole => {
+fn legacy(request: &mut Request, gate: Gate, document: &Value) -> Result<Answer, Status> {
+    match negotiate::document(request.accept().as_deref(), gate) {
+        Ok(form) => {
             request.form = form;
             Ok(Answer::document(document))
         }
-        _ => Err(Status::not_acceptable_parameters(&DOCUMENTS)),
+        Err(Refusal::MediaType) => Err(Status::not_acceptable(&DOCUMENTS)),
+        Err(Refusal::Transformation) => Err(Status::not_acceptable_parameters(&DOCUMENTS)),
     }
 }
 

@@ -78,7 +78,8 @@ fn action(resource: &Resource, method: &Method, path: &ResourcePath) -> Result<A
     } else {
         in_namespace
     };
-    if misplaced || empty(&path.name) || empty(&path.namespace) || empty(&path.subresource) {
+    let nameless = empty(&path.name);
+    if misplaced || empty(&path.subresource) || nameless && path.subresource.is_none() {
         return Err(Status::no_such_resource());
     }
     if path.watch {
@@ -101,10 +102,12 @@ fn action(resource: &Resource, method: &Method, path: &ResourcePath) -> Result<A
             "DELETE" => "delete",
             _ => "",
         };
-        return if subresource.verbs.iter().any(|own| own == verb) {
-            Ok(Action::Subresource(name.clone()))
-        } else {
+        return if !subresource.verbs.iter().any(|own| own == verb) {
             Err(Status::method_not_allowed())
+        } else if nameless {
+            Err(Status::bad_request("name must be provided"))
+        } else {
+            Ok(Action::Subresource(name.clone()))
         };
     }
     let everywhere = resource.is_namespaced() && !in_namespace;
@@ -145,15 +148,15 @@ fn custom_action(
     method: &Method,
     path: &ResourcePath,
 ) -> Result<Action, Dead> {
-    let in_namespace = path.namespace.is_some();
-    let read_all = !in_namespace && path.name.is_none() && method == Method::GET;
+    let told = |part: &Option<String>| part.as_deref().is_some_and(|part| !part.is_empty());
+    let (in_namespace, named) = (told(&path.namespace), told(&path.name));
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let read_all = !in_namespace && !named && reads;
     let misplaced =
         resource.is_namespaced() != in_namespace && !(resource.is_namespaced() && read_all);
-    let empty = |part: &Option<String>| part.as_deref() == Some("");
-    if misplaced || empty(&path.name) || empty(&path.namespace) || !path.rest.is_empty() {
+    if misplaced || !path.rest.is_empty() {
         return Err(Dead::Page(Answer::page_not_found()));
     }
-    let named = path.name.is_some();
     let nameless = || Dead::End(Status::bad_request("name must be provided"));
     let unsupported = |verb: &str| {
         Dead::End(Status::method_not_supported(
@@ -170,16 +173,19 @@ fn custom_action(
             )));
         }
         return match method.as_str() {
-            "GET" | "PUT" | "PATCH" => Ok(Action::Subresource(name.clone())),
+            "GET" | "HEAD" if !named => Err(unsupported("list")),
+            "PUT" | "PATCH" if !named => Err(nameless()),
+            "DELETE" if !named => Err(unsupported("deletecollection")),
+            "GET" | "HEAD" | "PUT" | "PATCH" => Ok(Action::Subresource(name.clone())),
             "POST" => Err(unsupported("create")),
             "DELETE" => Err(unsupported("delete")),
             _ => Err(unsupported("")),
         };
     }
     match method.as_str() {
-        "GET" if path.watch => Ok(Action::Watch),
-        "GET" if named => Ok(Action::Get),
-        "GET" => Ok(Action::List),
+        _ if reads && path.watch => Ok(Action::Watch),
+        _ if reads && named => Ok(Action::Get),
+        _ if reads => Ok(Action::List),
         // A POST creates what its body names, whatever the path does.
         "POST" => Ok(Action::Create),
         "PUT" if named => Ok(Action::Update),

@@ -9,6 +9,7 @@ use http::StatusCode;
 use sendo_apimachinery::Status;
 use sendo_apimachinery::status::Reason;
 use sendo_store::Revision;
+use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::call::Call;
@@ -47,16 +48,41 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Resu
             stored,
         ),
         View::Metadata(version) => metadata(&mut out, version, stored),
-        View::MetadataList(_) => {
-            let own = go_type(call.resource, &call.resource.facts.kind);
-            return Err(not_a_list(&own));
-        }
+        View::MetadataList(_) => return Err(one_as_list(call)),
         View::Table(version) => {
             let table = crate::table::of_object(call, version, stored)?;
             return Ok(Answer::Json(code, crate::answer::to_bytes(&table)));
         }
     }
     Ok(Answer::Json(code, out.into()))
+}
+
+/// Answers with an object that is kept nowhere and has no rows: a review, a token.
+///
+/// `package` is what Go calls its group.
+pub(crate) fn unkept(call: &Call<'_>, package: &str, object: &Value) -> Result<Answer, Status> {
+    let shown = match call.request.form.view {
+        View::Whole | View::Table(_) => crate::answer::to_bytes(object),
+        View::Metadata(version) => crate::answer::to_bytes(&json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": version.api_version(),
+            "metadata": object["metadata"],
+        })),
+        View::MetadataList(_) => {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            return Err(not_a_list(&format!("*{package}.{kind}")));
+        }
+    };
+    Ok(Answer::Json(StatusCode::CREATED, shown))
+}
+
+/// The refusal to show one object of a resource as a list.
+fn one_as_list(call: &Call<'_>) -> Status {
+    match call.resource.custom {
+        // Every custom object might be a list, until it is looked into.
+        Some(_) => Status::unclassified("content is not a list"),
+        None => not_a_list(&go_type(call.resource, &call.resource.facts.kind)),
+    }
 }
 
 /// The refusal to show one object, of a type that Go calls so, as a list.

@@ -9,10 +9,13 @@ use sendo::{Action, Context, Controller, Event, ObjectExt, ObjectKey, Patch, Rea
 use sendo::{Error, Selector};
 use serde_json::json;
 
+/// The controller's name, and that of the manager of what it gathers.
+const NAME: &str = "clusterrole-aggregation-controller";
+
 /// The controller of aggregated ClusterRoles.
 pub fn controller() -> Controller {
     Controller::new::<ClusterRole>()
-        .named("clusterrole-aggregation-controller")
+        .named(NAME)
         .watches(
             kind::<ClusterRole>(),
             map(|_: Event<ClusterRole>, cx| gathering(cx)),
@@ -33,14 +36,32 @@ async fn sync(role: Arc<ClusterRole>, cx: Context) -> Result<Action> {
     if role.rules.as_deref().unwrap_or_default() == wanted {
         return Ok(Action::done());
     }
-    let patch = Patch::Merge(json!({
-        "metadata": {"resourceVersion": role.metadata.resource_version},
-        "rules": wanted,
-    }));
-    match cx.client().patch(&*role, patch).await {
+    match cx
+        .client()
+        .with_field_manager(NAME)
+        .patch(&*role, gathered(&role, &wanted))
+        .await
+    {
         // Whoever was faster has us look again.
         Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
         _ => Ok(Action::done()),
+    }
+}
+
+/// What this controller says of a role: nothing where it has gathered nothing, so that
+/// rules which somebody else gave the role stay.
+fn gathered(role: &ClusterRole, rules: &[PolicyRule]) -> Patch {
+    let mut object = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": role.name()},
+    });
+    if !rules.is_empty() {
+        object["rules"] = json!(rules);
+    }
+    Patch::Apply {
+        object,
+        force: true,
     }
 }
 

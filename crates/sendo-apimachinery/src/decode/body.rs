@@ -47,32 +47,30 @@ impl Body<'_> {
         let kind = named.or_expected(expected);
         let refuse = |error: &str| cannot_be_handled(&kind, expected, error);
         let version = kind.group_version().to_string();
-        let Some(schema) = types.kind(&version, &kind.kind) else {
+        let read_as = older::read_as(&version, &kind.kind);
+        let wanted = expected.group_version().to_string();
+        let Some(schema) = types.kind(read_as, &kind.kind) else {
             if kind.kind == expected.kind && older::is_older(&version, &kind.kind) {
-                let expected = expected.group_version().to_string();
-                return Err(other_version(&version, &expected));
+                return Err(other_version(&version, &wanted));
             }
-            return Err(refuse(&format!(
-                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-                go_quote(&kind.kind),
-                go_quote(&version)
-            )));
+            // A list of anything is known, and nothing can be made of it.
+            return Err(refuse(&match (&*version, &*kind.kind) {
+                ("v1", "List") => no_conversion(&kind, expected),
+                _ => unregistered(&version, &kind.kind),
+            }));
         };
         let decoded = parsed.typed(schema).map_err(|e| refuse(&e))?;
         // Events of both their groups are one thing within.
         let is_same = kind.kind == "Event" || kind.group == expected.group;
         if kind.kind != expected.kind || !is_same {
-            return Err(refuse(&format!(
-                "converting ({}.{}) to ({}.{}): unknown conversion",
-                kind.version,
-                kind.kind,
-                internal_package(&expected.group),
-                expected.kind
-            )));
+            return Err(refuse(&no_conversion(&kind, expected)));
         }
+        let is_wanted = read_as == wanted;
         let object = self.judge(decoded, kind, expected)?;
-        object.check_version(expected)?;
-        Ok(object)
+        match is_wanted {
+            true => Ok(object),
+            false => Err(other_version(&version, &wanted)),
+        }
     }
 
     /// Reads an object of a custom kind, as it is; `admit` brings it into
@@ -107,12 +105,16 @@ impl Body<'_> {
     }
 
     fn parse(&self, expected: &GroupVersionKind) -> Result<(Parsed<'_>, Named), Status> {
+        self.parts().map_err(|e| self.unrecognized(expected, &e))
+    }
+
+    /// The body, not yet given a type, and the kind that it names.
+    pub(super) fn parts(&self) -> Result<(Parsed<'_>, Named), String> {
         let parsed = Parsed::of(self.bytes, self.format).map_err(|error| match self.format {
             Format::Json => format!("couldn't get version/kind; json parse error: {error}"),
             Format::Yaml => error,
-        });
-        let parsed = parsed.map_err(|e| self.unrecognized(expected, &e))?;
-        let named = Named::of(&parsed.document).map_err(|e| self.unrecognized(expected, &e))?;
+        })?;
+        let named = Named::of(&parsed.document)?;
         Ok((parsed, named))
     }
 
@@ -248,9 +250,9 @@ impl<'a> Parsed<'a> {
 }
 
 /// The kind that a body names; parts may be empty.
-struct Named {
-    version: GroupVersion,
-    kind: String,
+pub(super) struct Named {
+    pub(super) version: GroupVersion,
+    pub(super) kind: String,
 }
 
 impl Named {
@@ -311,6 +313,25 @@ impl Named {
 fn unmarshal(value: &str, target: &str) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {value} into {target}"
+    )
+}
+
+/// What Go says of a kind that it does not know.
+pub(super) fn unregistered(api_version: &str, kind: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        go_quote(kind),
+        go_quote(api_version)
+    )
+}
+
+fn no_conversion(kind: &GroupVersionKind, expected: &GroupVersionKind) -> String {
+    format!(
+        "converting ({}.{}) to ({}.{}): unknown conversion",
+        kind.version,
+        kind.kind,
+        internal_package(&expected.group),
+        expected.kind
     )
 }
 

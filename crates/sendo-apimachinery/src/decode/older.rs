@@ -91,7 +91,7 @@ const OLDER: &[(&str, &[&str])] = &[
     ),
     ("node.k8s.io/v1alpha1", &["RuntimeClass"]),
     ("node.k8s.io/v1beta1", &["RuntimeClass"]),
-    ("policy/v1beta1", &["Eviction", "PodDisruptionBudget"]),
+    ("policy/v1beta1", &["PodDisruptionBudget"]),
     (
         "rbac.authorization.k8s.io/v1alpha1",
         &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
@@ -139,6 +139,17 @@ const OLDER: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+/// The version that a kind is read as where a body names this one.
+///
+/// Evictions are still taken in the version that clients sent before the present one;
+/// the two hold the same.
+pub fn read_as<'v>(api_version: &'v str, kind: &str) -> &'v str {
+    match (api_version, kind) {
+        ("policy/v1beta1", "Eviction") => "policy/v1",
+        _ => api_version,
+    }
+}
 
 /// Whether a kind is known in a version, though not served in it any more.
 pub(super) fn is_older(api_version: &str, kind: &str) -> bool {

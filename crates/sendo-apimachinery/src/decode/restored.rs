@@ -63,17 +63,19 @@ fn scalar(shape: &Shape, value: &Value) -> Option<String> {
 /// Amounts, times, bytes and the like, which Go has read from JSON after all.
 fn read_by_itself(shape: &Shape, value: &Value) -> Option<String> {
     let document = Document::of(value.clone());
-    let error = match scalars::read(shape, &document.root().look()) {
-        Ok(_) => return None,
-        Err(ScalarError::Unreadable(error)) => error,
-        Err(ScalarError::UnreadableType { value, go_type }) => {
-            format!("json: cannot unmarshal {value} into Go value of type {go_type}")
+    match scalars::read(shape, &document.root().look()) {
+        Ok(_) => None,
+        Err(ScalarError::Unreadable(error)) if matches!(shape, Shape::Bytes) => {
+            Some(format!("error decoding from json: {error}"))
         }
+        Err(ScalarError::Unreadable(error)) => Some(error),
+        Err(ScalarError::UnreadableType { value, go_type }) => Some(format!(
+            "json: cannot unmarshal {value} into Go value of type {go_type}"
+        )),
         Err(ScalarError::WrongType { .. }) => {
-            return Some(format!("cannot restore slice from {}", kind(value)));
+            Some(format!("cannot restore slice from {}", kind(value)))
         }
-    };
-    Some(format!("error decoding from json: {error}"))
+    }
 }
 
 /// The name of a field's type, where it is text by another name.
@@ -146,9 +148,11 @@ mod tests {
             told("cannot convert int64 to v1.RestartPolicy")
         );
         let amount = fault(&json!({"spec": {"overhead": {"cpu": "x"}}}), pod).unwrap();
-        assert!(
-            amount.starts_with("error decoding from json: quantities must match"),
-            "{amount}"
+        assert!(amount.starts_with("quantities must match"), "{amount}");
+        let secret = types.kind("v1", "Secret").unwrap();
+        assert_eq!(
+            fault(&json!({"data": {"k": "!"}}), secret),
+            told("error decoding from json: illegal base64 data at input byte 0")
         );
     }
 }

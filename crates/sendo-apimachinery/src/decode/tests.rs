@@ -57,6 +57,37 @@ fn nulls_unknown_and_empty_fields_go() {
 }
 
 #[test]
+fn an_empty_list_stays_where_it_is_told_from_none() {
+    let body = r#"{"spec": {"behavior": {"scaleUp": {"policies": []}}, "metrics": []}}"#;
+    let object = json_of("autoscaling/v2", "HorizontalPodAutoscaler", body).unwrap();
+    assert_eq!(
+        object.value["spec"],
+        json!({"behavior": {"scaleUp": {"policies": []}}})
+    );
+}
+
+#[test]
+fn an_eviction_is_read_in_the_version_before_its_own() {
+    let body = r#"{"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}"#;
+    assert!(json_of("policy/v1", "Eviction", body).is_ok());
+    let body = body.replace("Eviction", "PodDisruptionBudget");
+    assert_eq!(
+        refused("policy/v1", "PodDisruptionBudget", &body),
+        "the API version in the data (policy/v1beta1) does not match the expected API version (policy/v1)"
+    );
+}
+
+#[test]
+fn a_map_of_times_is_called_as_go_calls_it() {
+    let body = r#"{"status": {"disruptedPods": []}}"#;
+    assert_eq!(
+        refused("policy/v1", "PodDisruptionBudget", body),
+        "PodDisruptionBudget in version \"v1\" cannot be handled as a PodDisruptionBudget: json: cannot unmarshal \
+         array into Go struct field PodDisruptionBudgetStatus.status.disruptedPods of type map[string]v1.Time"
+    );
+}
+
+#[test]
 fn a_body_that_names_no_kind_has_the_expected_one() {
     for body in ["{}", "null"] {
         let object = json_of("apps/v1", "Deployment", body).unwrap();

@@ -130,13 +130,21 @@ impl<'s> Reader<'s> {
             self.fields.push(&field.name);
             let place = schema.at(&field.schema);
             let value = self.value(member, place, before.unwrap_or_default(), owner, depth + 1)?;
-            self.fields.pop();
-            self.problems.leave(outer);
-            if let Some(value) = value.filter(|value| !is_left_out(field, value)) {
+            if let Some(value) =
+                value.filter(|value| self.is_told(value) || !is_left_out(field, value))
+            {
                 object.insert(name.to_owned(), value);
             }
+            self.fields.pop();
+            self.problems.leave(outer);
         }
         Ok(Value::Object(object))
+    }
+
+    /// Whether a value stands where even an empty list says something.
+    fn is_told(&self, value: &Value) -> bool {
+        let is_empty = value.as_array().is_some_and(Vec::is_empty);
+        is_empty && TOLD.iter().any(|end| self.fields.ends_with(end))
     }
 
     fn map(
@@ -296,6 +304,9 @@ impl<'s> Reader<'s> {
 const JSON_SCHEMA: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
+/// The ends of paths where an empty list is told from none: no default takes its place.
+const TOLD: [&[&str]; 2] = [&["scaleDown", "policies"], &["scaleUp", "policies"]];
+
 /// Whether Go's next encoding leaves a value out, so that it is as good as absent.
 fn is_left_out(field: &Field, value: &Value) -> bool {
     let empty = match value {
@@ -333,7 +344,9 @@ fn go_type_of(schema: SchemaRef<'_>) -> String {
         Shape::Int32 => "int32".to_owned(),
         Shape::Int64 => "int64".to_owned(),
         Shape::Double => "float64".to_owned(),
-        Shape::String | Shape::Time | Shape::MicroTime => "string".to_owned(),
+        Shape::String => "string".to_owned(),
+        Shape::Time => "v1.Time".to_owned(),
+        Shape::MicroTime => "v1.MicroTime".to_owned(),
         Shape::Bytes => "[]uint8".to_owned(),
         Shape::Quantity => "resource.Quantity".to_owned(),
         Shape::IntOrString => "intstr.IntOrString".to_owned(),

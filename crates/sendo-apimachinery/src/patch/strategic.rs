@@ -241,7 +241,7 @@ fn delete_from_list<T: PatchType>(
     if kind.list(name).is_none() {
         return Err(no_member(kind, name));
     }
-    same_types(items.iter().chain(&doomed))?;
+    same_types([items.as_slice(), doomed.as_slice()])?;
     let doomed: Vec<String> = doomed.iter().map(Value::to_string).collect();
     let doomed: std::collections::BTreeSet<String> = doomed.into_iter().collect();
     items.retain(|item| !doomed.contains(&item.to_string()));
@@ -257,7 +257,7 @@ fn merge_lists<T: PatchType>(
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
-    let of_objects = same_types(original.iter().chain(&patch))?;
+    let of_objects = same_types([&original, &patch])?;
     if !of_objects {
         let merged = without_repeats(original.iter().chain(&patch).cloned());
         return order::arrange(merged, &patch, &original, None);
@@ -357,18 +357,18 @@ fn without_repeats(items: impl Iterator<Item = Value>) -> Vec<Value> {
     items.filter(|item| seen.insert(item.to_string())).collect()
 }
 
-/// Whether items are objects; all must be of one type, and not lists.
-fn same_types<'a>(items: impl Iterator<Item = &'a Value> + Clone) -> Result<bool, Status> {
-    let mut types = items.clone().map(std::mem::discriminant);
-    let Some(first) = items.clone().next() else {
+/// Whether the items of lists are objects; all must be of one type, and not lists.
+fn same_types(lists: [&[Value]; 2]) -> Result<bool, Status> {
+    let mut items = lists.iter().copied().flatten();
+    let Some(first) = items.next() else {
         return Ok(false);
     };
     if first.is_array() {
         return Err(Status::unprocessable());
     }
     let first_type = std::mem::discriminant(first);
-    if types.any(|t| t != first_type) {
-        let all: Vec<String> = items.map(go_value).collect();
+    if items.any(|item| std::mem::discriminant(item) != first_type) {
+        let all = lists.map(|items| go_value(&Value::Array(items.to_vec())));
         return Err(Status::unclassified(format!(
             "list element types are not identical: [{}]",
             all.join(" ")

@@ -5,6 +5,7 @@ mod garbage;
 mod namespaces;
 mod nodes;
 mod replicasets;
+mod roles;
 mod scheduling;
 mod taints;
 

@@ -221,12 +221,14 @@ impl Custom {
         }
     }
 
-    /// Leaves out what the stored version does not know, and fills in what its
-    /// readers would: the status of a new object has passed no other door.
+    /// Leaves out what the stored version does not know, and nulls that an apply has
+    /// left where none may be; fills in what readers of that version would: the status
+    /// of a new object has passed no other door.
     pub(crate) fn prepare_storage(&self, object: &mut Value) {
         if !self.is_stored_version() {
             self.stored.prune(object, Part::Resource);
         }
+        self.stored.drop_nulls(object);
         self.stored.set_defaults(object);
     }
 

@@ -39,7 +39,7 @@ pub(crate) async fn answer(call: &Call<'_>, name: &str) -> Result<Answer, Status
 /// A subresource that reads and writes the object itself, by rules of its own.
 async fn of_object(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
     match call.request.method {
-        Method::GET => get::get(call).await,
+        Method::GET | Method::HEAD => get::get(call).await,
         Method::PATCH => patch::patch(call, strategy).await,
         _ => {
             let options = WriteOptions::parse(&call.request.query, Write::Update)?;

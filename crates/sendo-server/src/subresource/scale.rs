@@ -23,7 +23,7 @@ use crate::view;
 /// Reads or writes the scale of the object that the path names.
 pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
     match call.request.method {
-        Method::GET => {
+        Method::GET | Method::HEAD => {
             let entry = call.entry().await?;
             show(call, StatusCode::OK, &readable(call, &call.decode(&entry))?)
         }

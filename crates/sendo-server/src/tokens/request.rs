@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use jiff::ToSpan;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::schema::show_as_go;
@@ -12,7 +11,7 @@ use sendo_apimachinery::{
 use serde_json::{Value, json};
 
 use super::ISSUER;
-use crate::answer::{self, Answer};
+use crate::answer::Answer;
 use crate::call::{Call, time_text};
 use crate::decode;
 use crate::keys::Keys;
@@ -20,6 +19,7 @@ use crate::options::{Write, WriteOptions};
 use crate::ownership;
 use crate::resource::Resource;
 use crate::user;
+use crate::view;
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
@@ -95,10 +95,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     if let Some(schema) = call.server.types.kind(&api_version, KIND) {
         show_as_go(schema, &mut request);
     }
-    Ok(Answer::Json(
-        StatusCode::CREATED,
-        answer::to_bytes(&request),
-    ))
+    view::unkept(call, "authentication", &request)
 }
 
 /// A request that says whose token it wants must say what the path says.

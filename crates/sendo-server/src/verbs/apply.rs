@@ -3,6 +3,7 @@
 
 use http::StatusCode;
 use sendo_apimachinery::decode::{self as reader, Decoded, FieldValidation, Format};
+use sendo_apimachinery::managed_fields::without_managers;
 use sendo_apimachinery::schema::show_as_go;
 use sendo_apimachinery::status::Reason;
 use sendo_apimachinery::structural::Part;
@@ -15,6 +16,7 @@ use crate::call::Call;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::ownership;
+use crate::query::parse_uint;
 use crate::strategy::Strategy;
 use crate::verbs::{create, update};
 use crate::view;
@@ -28,7 +30,12 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
     loop {
         let stored = update::change(call, strategy, &options, |old| {
             let current = decode::from_storage(call, old);
-            let mut new = decode::to_storage(call, applied(call, &options, &current, &body)?);
+            let applied = applied(call, &options, &current, &body)?;
+            let is_same = || without_managers(&applied) == without_managers(&current);
+            let mut new = match !call.resource.is_stored_version() && is_same() {
+                true => with_managers_of(old, &applied),
+                false => decode::to_storage(call, applied),
+            };
             decode::place(call, &mut new)?;
             Ok(new)
         })
@@ -49,6 +56,16 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
             stored => return view::object(call, StatusCode::OK, &stored?),
         }
     }
+}
+
+/// What is stored, under new managers: where nothing else changes, no way there and
+/// back through another version may move anything.
+fn with_managers_of(stored: &Value, applied: &Value) -> Value {
+    let mut kept = without_managers(stored);
+    if let Some(managers) = applied["metadata"].get("managedFields") {
+        MetaMut::of(&mut kept).set("managedFields", managers.clone());
+    }
+    kept
 }
 
 /// Reads the configuration of the body. An empty one says nothing.
@@ -103,7 +120,9 @@ fn applied(
     let object = match call.server.types.kind(&types.api_version, &types.kind) {
         Some(schema) if call.resource.custom.is_none() => {
             let (meta, kind) = (Meta::of(&body.value), ownership::kind_of(call.resource));
+            let fault = reader::restore_fault(&applied, schema);
             let refuse = |error: reader::DecodeError| {
+                let error = fault.unwrap_or_else(|| error.to_string());
                 Status::unclassified(format!(
                     "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured \
                      object to {kind}: {error}",
@@ -133,16 +152,17 @@ fn applied(
         }
     };
     judge(call, options, body)?;
+    if live.is_null() {
+        check_new(call, &object)?;
+    }
     decode::check_name(call, &object)?;
     Ok(object)
 }
 
-async fn create(
-    call: &Call<'_>,
-    mut object: Value,
-    options: &WriteOptions,
-) -> Result<view::Stored, Status> {
-    let uid = Meta::of(&object).uid();
+/// Refuses to create what can only be meant for something that was there.
+fn check_new(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+    let meta = Meta::of(object);
+    let uid = meta.uid();
     if !uid.is_empty() {
         let why = format_args!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -153,6 +173,17 @@ async fn create(
             why,
         ));
     }
+    match meta.resource_version() {
+        "" => Ok(()),
+        version => parse_uint(version).map(drop).map_err(Status::unclassified),
+    }
+}
+
+async fn create(
+    call: &Call<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<view::Stored, Status> {
     MetaMut::of(&mut object).remove("resourceVersion");
     create::insert(call, object, None, options).await
 }

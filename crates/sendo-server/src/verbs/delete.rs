@@ -17,6 +17,7 @@ use crate::crd::lifecycle;
 use crate::decode;
 use crate::kinds::Dependents;
 use crate::options;
+use crate::query::Query;
 use crate::view::{self, Stored};
 
 /// The finalizer that keeps an owner until its dependents are without it.
@@ -44,6 +45,18 @@ pub(crate) struct Preconditions {
     pub(crate) resource_version: Option<String>,
 }
 
+impl Preconditions {
+    /// Those of a query. In that of a collection, the version is that of the list too.
+    fn of(query: &Query) -> Option<Self> {
+        let told = |name: &str| Some(query.text(name).to_owned()).filter(|text| !text.is_empty());
+        let wanted = Preconditions {
+            uid: told("uid"),
+            resource_version: told("resourceVersion"),
+        };
+        (wanted.uid.is_some() || wanted.resource_version.is_some()).then_some(wanted)
+    }
+}
+
 fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -60,7 +73,7 @@ impl DeleteOptions {
                     grace_period_seconds: query
                         .number("gracePeriodSeconds")
                         .map_err(Status::bad_request)?,
-                    preconditions: None,
+                    preconditions: Preconditions::of(query),
                     orphan_dependents: query.optional_flag("orphanDependents"),
                     propagation_policy: query.first("propagationPolicy").map(str::to_owned),
                     dry_run: query.all("dryRun").map(str::to_owned).collect(),

@@ -5,14 +5,18 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::options::ListOptions;
+use crate::options::{ListOptions, VersionMatch};
 use crate::verbs::delete::{self, DeleteOptions};
 use crate::verbs::list::{self, Stopped};
 use crate::view;
 
 /// Deletes each chosen object and answers with them as they were.
 pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status> {
-    let options = ListOptions::parse(&call.request.query, false)?;
+    let mut options = ListOptions::parse(&call.request.query, false)?;
+    // A collection is deleted page by page, and pages of a version are of that very one.
+    if !matches!(options.resource_version.as_str(), "" | "0") {
+        options.version_match.get_or_insert(VersionMatch::Exact);
+    }
     let deletion = DeleteOptions::of(call)?;
     let found = match list::collect(call, &options).await {
         Ok(found) => found,

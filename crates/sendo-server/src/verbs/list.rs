@@ -133,6 +133,8 @@ async fn plan(
     call: &Call<'_>,
     options: &ListOptions,
 ) -> Result<(At, String, Option<usize>), Stopped> {
+    // Version 0 takes any state there is, and then all of it.
+    let limit = options.limit.filter(|_| options.resource_version != "0");
     if !options.continue_token.is_empty() {
         let token = read_token(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -143,7 +145,7 @@ async fn plan(
             Ok(revision) if revision > 0 => At::Revision(Revision(revision)),
             _ => At::Latest,
         };
-        return Ok((at, token.start, options.limit));
+        return Ok((at, token.start, limit));
     }
     let version = get::version(&options.resource_version).map_err(|status| {
         Status::bad_request(format!("invalid resource version: {}", status.message))
@@ -157,13 +159,7 @@ async fn plan(
     if exact {
         return Ok((At::Revision(version), String::new(), options.limit));
     }
-    // Version 0 takes any state there is, and then all of it.
-    let unlimited = options.resource_version == "0";
-    Ok((
-        At::Latest,
-        String::new(),
-        options.limit.filter(|_| !unlimited),
-    ))
+    Ok((At::Latest, String::new(), limit))
 }
 
 fn refuse(call: &Call<'_>, options: &ListOptions, start: &str, error: Error) -> Stopped {

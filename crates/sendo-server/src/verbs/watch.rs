@@ -17,11 +17,17 @@ use crate::answer::Answer;
 use crate::body::Body;
 use crate::call::{Call, backend};
 use crate::event::{EventType, Events};
+use crate::negotiate::Encoding;
 use crate::options::ListOptions;
 use crate::selection::Selection;
 use crate::verbs::get;
 use crate::view::Stored;
 
+/// What a watch comes in.
+pub(crate) const MEDIA_TYPES: [&str; 2] = [
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
 /// How often a quiet watch says how far it has come.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// How long before its end a watch says how far it has come.
@@ -48,6 +54,9 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
         Some(name) => KeyRange::one(call.resource.keys.object(call.namespace(), name)),
         None => KeyRange::prefix(&call.resource.keys.collection(call.namespace())),
     };
+    if call.request.form.encoding == Encoding::Yaml {
+        return Err(Status::not_acceptable_parameters(&MEDIA_TYPES));
+    }
     let begun = begin(call, &options, version, &range).await;
     let (initial, changes) = match begun {
         Ok(begun) => begun,
@@ -146,7 +155,7 @@ fn too_old(error: Error) -> Status {
 fn closes_with_bookmark(options: &ListOptions) -> bool {
     let asked = options
         .send_initial_events
-        .unwrap_or(options.resource_version.is_empty());
+        .unwrap_or(matches!(options.resource_version.as_str(), "" | "0"));
     options.bookmarks && asked
 }
 

@@ -229,6 +229,18 @@ async fn patches_of_nonsense() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scaling_rule_whose_list_of_policies_is_empty() {
+    let f = Fixture::start().await;
+    let target = json!({"kind": "Deployment", "name": "d"});
+    let behavior = json!({"scaleUp": {"policies": []}});
+    let scaler = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target, "behavior": behavior}});
+    let scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    let answer = f.json(&format!("POST {scalers}"), scaler).await;
+    let why = "spec.behavior.scaleUp.policies: Required value: must specify at least one Policy";
+    refused(&answer, 422, "Invalid", why);
+}
+
+#[tokio::test(start_paused = true)]
 async fn escapes_that_stand_for_nothing() {
     let f = Fixture::start().await;
     for path in ["/api/v1/namespaces/%zz", "/%", "/healthz%2", "/apis/%e"] {

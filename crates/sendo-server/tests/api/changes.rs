@@ -221,7 +221,8 @@ async fn an_eviction_asks_the_budget() {
 async fn an_evicted_pod_tells_why_it_goes() {
     let f = with_pod(json!({"nodeName": "n"})).await;
     let version = f.get(&format!("{PODS}/p")).await.body["metadata"]["resourceVersion"].clone();
-    let eviction = |version: &serde_json::Value| json!({"metadata": {"name": "p"}, "deleteOptions": {"preconditions": {"resourceVersion": version}}});
+    // Clients of the version before the present one go on.
+    let eviction = |version: &serde_json::Value| json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": {"preconditions": {"resourceVersion": version}}});
     let path = format!("POST {PODS}/p/eviction");
     assert_eq!(f.json(&path, eviction(&json!("1"))).await.code, 409);
     let tried = f

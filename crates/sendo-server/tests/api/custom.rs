@@ -335,3 +335,35 @@ async fn nonsense_costs_no_more_than_a_refusal() {
         assert!((400..=422).contains(&refused.code), "{}", refused.code);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_applied_null_is_judged_and_then_left_out() {
+    let f = Fixture::start().await;
+    let schema = json!({"type": "object", "properties": {
+        "color": {"type": "string"},
+        "any": {"x-kubernetes-preserve-unknown-fields": true},
+    }});
+    f.json(&format!("POST {DEFINITIONS}"), definition(schema))
+        .await;
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let line = format!("PATCH {WIDGETS}/a?fieldManager=me");
+    let apply = async |spec| f.call(&line, &headers, widget("a", spec).to_string()).await;
+    assert_eq!(apply(json!({"color": null})).await.code, 422);
+    let applied = apply(json!({"color": "red", "any": null})).await;
+    assert_eq!(applied.code, 201, "{}", applied.body);
+    assert_eq!(applied.body["spec"], json!({"color": "red"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_is_a_get_and_an_empty_namespace_all_of_them() {
+    let f = defined().await;
+    f.json(&format!("POST {WIDGETS}"), widget("a", json!({})))
+        .await;
+    assert_eq!(
+        f.call(&format!("HEAD {WIDGETS}/a"), &[], "").await.code,
+        200
+    );
+    let all = f.get("/apis/example.dev/v1/namespaces//widgets").await;
+    assert_eq!(all.body["items"][0]["metadata"]["name"], "a");
+    assert_eq!(f.get(&format!("{WIDGETS}//status")).await.code, 405);
+}

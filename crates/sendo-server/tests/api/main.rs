@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod aggregation;
+mod asking;
 mod bad_input;
 mod changes;
 mod custom;

@@ -195,9 +195,50 @@ async fn what_cannot_be_applied_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_meant_for_something_that_is_gone_is_not_created() {
+    let f = Fixture::start().await;
+    let uri = format!("{MAPS}/a?fieldManager=me");
+    let meant =
+        |metadata: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    // Even without a name of its own: whose it is comes first.
+    let gone = apply(&f, &uri, meant(json!({"uid": "x"}))).await;
+    assert_eq!((gone.code, &gone.body["reason"]), (409, &json!("Conflict")));
+    let version = apply(
+        &f,
+        &uri,
+        meant(json!({"name": "a", "resourceVersion": "x"})),
+    )
+    .await;
+    let why = "strconv.ParseUint: parsing \"x\": invalid syntax";
+    assert_eq!(version.refusal(), (500, why.to_owned()));
+    assert_eq!(f.get(&format!("{MAPS}/a")).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_apply_leaves_nothing() {
     let f = Fixture::start().await;
     let uri = format!("{MAPS}/a?fieldManager=me&dryRun=All");
     assert_eq!(apply(&f, &uri, map(json!({"k": "1"}))).await.code, 201);
     assert_eq!(f.get(&format!("{MAPS}/a")).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_that_changes_nothing_leaves_the_order_of_another_version() {
+    let f = Fixture::start().await;
+    let scalers = |version: &str| {
+        format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers")
+    };
+    let metric = |name: &str| json!({"type": "Resource", "resource": {"name": name, "target": {"type": "Utilization", "averageUtilization": 60}}});
+    let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+    let metrics = json!([metric("cpu"), metric("memory")]);
+    let scaler = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target, "metrics": metrics}});
+    let created = f.json(&format!("POST {}", scalers("v2")), scaler).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let config = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}, "spec": {"maxReplicas": 3}});
+    // The first version knows the processor by a field of its own, apart from other metrics.
+    let uri = format!("{}/h?fieldManager=me", scalers("v1"));
+    assert_eq!(apply(&f, &uri, config).await.code, 200);
+    let found = f.get(&format!("{}/h", scalers("v2"))).await.body;
+    assert_eq!(found["spec"]["metrics"], metrics);
+    assert_eq!(managers(&found).len(), 2);
 }

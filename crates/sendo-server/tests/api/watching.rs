@@ -63,17 +63,22 @@ async fn leaving_a_selection_is_a_deletion_of_the_last_state_that_matched() {
 async fn the_initial_state_ends_with_a_bookmark_if_asked_for() {
     let f = Fixture::start().await;
     create(&f, "a", "x").await;
-    let options =
-        "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-    let mut watch = f.watch(&format!("{MAPS}?{options}")).await;
-    assert_eq!(watch.names(1).await, ["ADDED a"]);
-    let end = watch.next().await.unwrap();
-    assert_eq!(end["type"], "BOOKMARK");
-    assert_eq!(
-        end["object"]["metadata"]["annotations"],
-        json!({"k8s.io/initial-events-end": "true"})
-    );
-    assert_eq!(end["object"]["kind"], "ConfigMap");
+    for options in [
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        "resourceVersion=",
+        "resourceVersion=0",
+    ] {
+        let uri = format!("{MAPS}?watch=1&allowWatchBookmarks=true&{options}");
+        let mut watch = f.watch(&uri).await;
+        assert_eq!(watch.names(1).await, ["ADDED a"]);
+        let end = watch.next().await.unwrap();
+        assert_eq!(end["type"], "BOOKMARK", "{options}");
+        assert_eq!(
+            end["object"]["metadata"]["annotations"],
+            json!({"k8s.io/initial-events-end": "true"})
+        );
+        assert_eq!(end["object"]["kind"], "ConfigMap");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,6 +20,7 @@ pub(super) fn arrange(
     server_order: &[Value],
     key: Option<&str>,
 ) -> Result<Vec<Value>, Status> {
+    check_objects(&items, patch_order, key)?;
     let patch_places = places(patch_order, key)?;
     let server_places = places(server_order, key)?;
     let mut patched = Vec::new();
@@ -48,6 +49,20 @@ pub(super) fn arrange(
     }
     sorted.extend(others.map(|(_, item)| item));
     Ok(sorted)
+}
+
+/// Refuses an order with something that is no object, if an item is looked for behind it.
+fn check_objects(items: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Status> {
+    let (Some(key), Some(odd)) = (key, order.iter().position(|item| !item.is_object())) else {
+        return Ok(());
+    };
+    let named = |item: &Value| order[..odd].iter().any(|own| own.get(key) == item.get(key));
+    match items.iter().all(named) {
+        true => Ok(()),
+        false => Err(Status::unclassified(format!(
+            "value for key {odd} is not a map"
+        ))),
+    }
 }
 
 /// Where each item stands first.

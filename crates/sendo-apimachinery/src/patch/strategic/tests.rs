@@ -274,7 +274,12 @@ fn faults_are_told_in_kubernetes_words() {
         (
             json!({"items": ["text"]}),
             500,
-            "list element types are not identical: [map[name:a] text]",
+            "list element types are not identical: [[map[name:a]] [text]]",
+        ),
+        (
+            json!({"$setElementOrder/items": ["a"]}),
+            500,
+            "value for key 0 is not a map",
         ),
         (
             json!({"$setElementOrder": []}),

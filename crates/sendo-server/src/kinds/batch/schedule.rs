@@ -1,6 +1,6 @@
 //! Schedules of CronJobs: five fields, or a word.
 
-use sendo_apimachinery::go_quote;
+use sendo_apimachinery::duration::duration_fault;
 
 /// The words that stand for a schedule.
 const WORDS: [&str; 7] = [
@@ -95,44 +95,9 @@ pub(super) fn fault(schedule: &str) -> Option<String> {
 fn descriptor_fault(text: &str) -> Option<String> {
     if let Some(duration) = text.strip_prefix("@every ") {
         return duration_fault(duration)
-            .map(|fault| format!("failed to parse duration {text}: time: {fault}"));
+            .map(|fault| format!("failed to parse duration {text}: {fault}"));
     }
     (!WORDS.contains(&text)).then(|| format!("unrecognized descriptor: {text}"))
-}
-
-/// Why a text is no duration as Go writes it: numbers, each with a unit.
-fn duration_fault(text: &str) -> Option<String> {
-    let quoted = go_quote(text);
-    let invalid = || Some(format!("invalid duration {quoted}"));
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return None;
-    }
-    if rest.is_empty() {
-        return invalid();
-    }
-    while !rest.is_empty() {
-        let of_number = |c: char| c.is_ascii_digit() || c == '.';
-        let end = rest.find(|c| !of_number(c)).unwrap_or(rest.len());
-        let (number, after) = rest.split_at(end);
-        // A second point begins what can only be a unit.
-        let point = number.match_indices('.').nth(1).map(|(at, _)| at);
-        if !number.contains(|c: char| c.is_ascii_digit()) {
-            return invalid();
-        }
-        if point.is_some() || after.is_empty() {
-            return Some(format!("missing unit in duration {quoted}"));
-        }
-        let (unit, next) = after.split_at(after.find(of_number).unwrap_or(after.len()));
-        if !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&unit) {
-            return Some(format!(
-                "unknown unit {} in duration {quoted}",
-                go_quote(unit)
-            ));
-        }
-        rest = next;
-    }
-    None
 }
 
 /// Why a text names no time zone, in Go's words.
