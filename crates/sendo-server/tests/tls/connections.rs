@@ -46,6 +46,11 @@ async fn a_shutdown_ends_the_watches_of_connected_clients() {
         Api::default_namespaced(served.client().await);
     let watch = maps.watch(&Default::default(), "0").await.unwrap();
     let mut watch = std::pin::pin!(watch);
+    let first = watch.try_next().await.unwrap();
+    assert!(
+        matches!(first, Some(WatchEvent::Bookmark(_))),
+        "there is nothing yet, and that is said: {first:?}"
+    );
     let stopped = world
         .clock()
         .timeout(Duration::from_secs(20), server.shutdown());
