@@ -32,9 +32,14 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
             let current = decode::from_storage(call, old);
             let applied = applied(call, &options, &current, &body)?;
             let is_same = || without_managers(&applied) == without_managers(&current);
-            let mut new = match !call.resource.is_stored_version() && is_same() {
-                true => with_managers_of(old, &applied),
-                false => decode::to_storage(call, applied),
+            let mut new = if !call.resource.is_stored_version() && is_same() {
+                // Where only managers change, no way there and back through another
+                // version may move anything.
+                let mut kept = old.clone();
+                ownership::take_managers(&applied, &mut kept);
+                kept
+            } else {
+                decode::to_storage(call, applied)
             };
             decode::place(call, &mut new)?;
             Ok(new)
@@ -56,16 +61,6 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
             stored => return view::object(call, StatusCode::OK, &stored?),
         }
     }
-}
-
-/// What is stored, under new managers: where nothing else changes, no way there and
-/// back through another version may move anything.
-fn with_managers_of(stored: &Value, applied: &Value) -> Value {
-    let mut kept = without_managers(stored);
-    if let Some(managers) = applied["metadata"].get("managedFields") {
-        MetaMut::of(&mut kept).set("managedFields", managers.clone());
-    }
-    kept
 }
 
 /// Reads the configuration of the body. An empty one says nothing.
