@@ -92,7 +92,7 @@ pub enum Shape {
     /// An object with arbitrary keys and values of one schema.
     Map(Box<Schema>),
     /// An object with named fields.
-    Object(Object),
+    Object(Box<Object>),
     /// A named type of the registry.
     Reference(TypeId),
 }
@@ -164,7 +164,9 @@ pub struct Object {
     /// Sorted by name.
     fields: Vec<Field>,
     /// Places in `fields`, in the order of declaration.
-    declared: Vec<u16>,
+    declared: Box<[u16]>,
+    /// Places in `fields` of those that Go shows when they are absent.
+    always_shown: Box<[u16]>,
     places: Places,
     /// Whether fields that are not named here are kept.
     pub preserve_unknown_fields: bool,
@@ -179,12 +181,15 @@ impl Object {
     pub fn new(fields: Vec<Field>) -> Self {
         let mut numbered: Vec<_> = (0..).zip(fields).collect();
         numbered.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-        let mut declared = vec![0; numbered.len()];
+        let mut declared = vec![0; numbered.len()].into_boxed_slice();
         for (place, (number, _)) in (0..).zip(&numbered) {
             declared[*number] = place;
         }
         let fields: Vec<Field> = numbered.into_iter().map(|(_, field)| field).collect();
+        let placed = (0..).zip(&fields);
+        let always_shown = placed.filter(|(_, field)| field.is_always_shown());
         Self {
+            always_shown: always_shown.map(|(place, _)| place).collect(),
             places: Places::of(fields.iter().map(|field| field.name.as_ref())),
             fields,
             declared,
@@ -197,6 +202,12 @@ impl Object {
         self.declared
             .iter()
             .map(|place| &self.fields[usize::from(*place)])
+    }
+
+    /// The fields that Go's encoder shows even when they are absent, sorted by name.
+    pub fn always_shown(&self) -> impl Iterator<Item = &Field> {
+        let places = self.always_shown.iter();
+        places.map(|place| &self.fields[usize::from(*place)])
     }
 
     /// All fields, sorted by name.
@@ -242,6 +253,16 @@ impl Field {
             number: Vec::new(),
         }
     }
+
+    /// Whether Go's encoder shows it even when it is absent: it never takes a struct
+    /// for empty, and knows an absent one only by a pointer.
+    pub(crate) fn is_always_shown(&self) -> bool {
+        match self.empty {
+            Empty::Shown => true,
+            Empty::OmittedIfZero => false,
+            Empty::Omitted => !self.pointer && self.schema.shape.is_struct(),
+        }
+    }
 }
 
 /// What Go's encoder shows of an absent or empty value.
@@ -253,6 +274,30 @@ pub enum Empty {
     Shown,
     /// Nothing, even for an object that is no pointer.
     OmittedIfZero,
+}
+
+impl Shape {
+    /// Whether Go has a struct for it, as every named type is one.
+    fn is_struct(&self) -> bool {
+        match self {
+            Shape::Object(_)
+            | Shape::Quantity
+            | Shape::IntOrString
+            | Shape::Time
+            | Shape::MicroTime
+            | Shape::Raw(_)
+            | Shape::Reference(_) => true,
+            Shape::Any
+            | Shape::Boolean
+            | Shape::Int32
+            | Shape::Int64
+            | Shape::Double
+            | Shape::String
+            | Shape::Bytes
+            | Shape::List(_)
+            | Shape::Map(_) => false,
+        }
+    }
 }
 
 impl Schema {
@@ -283,6 +328,6 @@ impl Schema {
 
     /// An object with these fields.
     pub fn object(fields: Vec<Field>) -> Self {
-        Self::new(Shape::Object(Object::new(fields)))
+        Self::new(Shape::Object(Box::new(Object::new(fields))))
     }
 }

@@ -13,6 +13,7 @@ const MAX_NESTING: usize = 10_000;
 pub(super) fn read(body: &[u8]) -> Result<Document<'_>, String> {
     let mut reader = Reader {
         body,
+        text: std::str::from_utf8(body).ok(),
         at: 0,
         // Most are a few letters and a quote or two.
         nodes: Vec::with_capacity(body.len() / 12),
@@ -26,6 +27,8 @@ pub(super) fn read(body: &[u8]) -> Result<Document<'_>, String> {
 
 struct Reader<'a> {
     body: &'a [u8],
+    /// The body, if all of it is UTF-8.
+    text: Option<&'a str>,
     at: usize,
     nodes: Vec<Node<'a>>,
     /// The containers that are not closed yet, by their nodes.
@@ -182,35 +185,41 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let mut plain = true;
         loop {
+            self.at += plain_length(&self.body[self.at..]);
             match self.byte()? {
                 b'"' => break,
                 b'\\' => {
                     plain = false;
+                    self.escape()?;
+                }
+                _ => return self.invalid("in string literal"),
+            }
+        }
+        let end = self.at;
+        self.at += 1;
+        Ok(match self.text {
+            Some(text) if plain => Cow::Borrowed(&text[start..end]),
+            _ => Cow::Owned(unescape(&self.body[start..end])),
+        })
+    }
+
+    /// Checks an escape, from its backslash to behind its end.
+    fn escape(&mut self) -> Read {
+        self.at += 1;
+        match self.byte()? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+            b'u' => {
+                for _ in 0..4 {
                     self.at += 1;
-                    match self.byte()? {
-                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                        b'u' => {
-                            for _ in 0..4 {
-                                self.at += 1;
-                                if !self.byte()?.is_ascii_hexdigit() {
-                                    return self.invalid("in \\u hexadecimal character escape");
-                                }
-                            }
-                        }
-                        _ => return self.invalid("in string escape code"),
+                    if !self.byte()?.is_ascii_hexdigit() {
+                        return self.invalid("in \\u hexadecimal character escape");
                     }
                 }
-                0..0x20 => return self.invalid("in string literal"),
-                _ => {}
             }
-            self.at += 1;
+            _ => return self.invalid("in string escape code"),
         }
-        let text = &self.body[start..self.at];
         self.at += 1;
-        Ok(match std::str::from_utf8(text) {
-            Ok(text) if plain => Cow::Borrowed(text),
-            _ => Cow::Owned(unescape(text)),
-        })
+        Ok(())
     }
 
     fn blanks(&mut self) {
@@ -241,6 +250,12 @@ impl<'a> Reader<'a> {
         };
         Err(format!("invalid character {shown} {context}"))
     }
+}
+
+/// How many bytes come before one that ends a string, begins an escape or may not be there.
+fn plain_length(bytes: &[u8]) -> usize {
+    let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    bytes.iter().position(ends).unwrap_or(bytes.len())
 }
 
 /// Resolves the escapes of a string that was checked before.

@@ -117,11 +117,11 @@ impl<'s> Reader<'s> {
                 }
                 continue;
             };
-            let is_repeated = seen.contains(&name);
+            let is_repeated = seen.iter().any(|known| std::ptr::eq(*known, field));
             if is_repeated {
                 self.problems.duplicate(name);
             }
-            seen.push(name);
+            seen.push(field);
             let before = match is_repeated || grows {
                 true => object.remove(name),
                 false => None,
@@ -130,21 +130,13 @@ impl<'s> Reader<'s> {
             self.fields.push(&field.name);
             let place = schema.at(&field.schema);
             let value = self.value(member, place, before.unwrap_or_default(), owner, depth + 1)?;
-            if let Some(value) =
-                value.filter(|value| self.is_told(value) || !is_left_out(field, value))
-            {
-                object.insert(name.to_owned(), value);
-            }
             self.fields.pop();
             self.problems.leave(outer);
+            if let Some(value) = value.filter(|value| !is_left_out(owner, field, value)) {
+                object.insert(name.to_owned(), value);
+            }
         }
         Ok(Value::Object(object))
-    }
-
-    /// Whether a value stands where even an empty list says something.
-    fn is_told(&self, value: &Value) -> bool {
-        let is_empty = value.as_array().is_some_and(Vec::is_empty);
-        is_empty && TOLD.iter().any(|end| self.fields.ends_with(end))
     }
 
     fn map(
@@ -304,18 +296,24 @@ impl<'s> Reader<'s> {
 const JSON_SCHEMA: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
-/// The ends of paths where an empty list is told from none: no default takes its place.
-const TOLD: [&[&str]; 2] = [&["scaleDown", "policies"], &["scaleUp", "policies"]];
+/// The fields, each with its type, where an empty list is told from none: of managers
+/// it asks to forget them all, of policies no default takes its place.
+const TOLD: [(&str, &str); 2] = [
+    ("HPAScalingRules", "policies"),
+    ("ObjectMeta", "managedFields"),
+];
 
-/// Whether Go's next encoding leaves a value out, so that it is as good as absent.
-fn is_left_out(field: &Field, value: &Value) -> bool {
+/// Whether Go's next encoding leaves a value of a type's field out, so that it is as good as absent.
+fn is_left_out(owner: &str, field: &Field, value: &Value) -> bool {
     let empty = match value {
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty() && matches!(field.schema.shape, Shape::Map(_)),
         _ => return false,
     };
-    // An empty list of managers asks to forget them all.
-    empty && !field.pointer && field.empty != Empty::Shown && field.name != "managedFields"
+    empty
+        && !field.pointer
+        && field.empty != Empty::Shown
+        && !TOLD.contains(&(owner, field.name.as_ref()))
 }
 
 /// The value of an item or entry that is null.

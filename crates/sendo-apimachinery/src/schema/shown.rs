@@ -42,16 +42,10 @@ fn show(place: SchemaRef<'_>, value: &mut Value, empties: Empties) {
                 Some(field) => stays(place.at(&field.schema), field, value, empties),
                 None => true,
             });
-            // Few are, so only for those is looked whether they are there.
-            for field in object.fields() {
-                let place = place.at(&field.schema);
-                if is_shown_when_absent(place.shape(), field)
-                    && !map.contains_key(field.name.as_ref())
-                {
-                    map.insert(
-                        field.name.clone().into_owned(),
-                        absent(place, field, empties),
-                    );
+            for field in object.always_shown() {
+                if !map.contains_key(field.name.as_ref()) {
+                    let value = absent(place.at(&field.schema), field, empties);
+                    map.insert(field.name.clone().into_owned(), value);
                 }
             }
         }
@@ -88,7 +82,7 @@ fn show_nested_schemas(schema: SchemaRef<'_>, value: &mut Value, empties: Emptie
 /// Gives the value of a field the form that Go shows; `false` if it shows none.
 fn stays(place: SchemaRef<'_>, field: &Field, value: &mut Value, empties: Empties) -> bool {
     if value.is_null() {
-        let is_shown = is_shown_when_absent(place.shape(), field);
+        let is_shown = field.is_always_shown();
         if is_shown {
             *value = absent(place, field, empties);
         }
@@ -112,39 +106,9 @@ fn absent(place: SchemaRef<'_>, field: &Field, empties: Empties) -> Value {
     value
 }
 
-/// Go never takes a struct for empty, and knows an absent one only by a pointer.
-fn is_shown_when_absent(shape: &Shape, field: &Field) -> bool {
-    match field.empty {
-        Empty::Shown => true,
-        Empty::OmittedIfZero => false,
-        Empty::Omitted => !field.pointer && is_struct(shape),
-    }
-}
-
-fn is_struct(shape: &Shape) -> bool {
-    match shape {
-        Shape::Object(_)
-        | Shape::Quantity
-        | Shape::IntOrString
-        | Shape::Time
-        | Shape::MicroTime
-        | Shape::Raw(_) => true,
-        Shape::Any
-        | Shape::Boolean
-        | Shape::Int32
-        | Shape::Int64
-        | Shape::Double
-        | Shape::String
-        | Shape::Bytes
-        | Shape::List(_)
-        | Shape::Map(_)
-        | Shape::Reference(_) => false,
-    }
-}
-
 /// What `omitempty` leaves out.
 fn is_empty(shape: &Shape, value: &Value) -> bool {
-    if is_struct(shape) {
+    if shape.is_struct() {
         return false;
     }
     match value {

@@ -42,7 +42,7 @@ pub(super) fn read_type(block: &'static str, resolve: &dyn Fn(&str) -> Option<Ty
         .filter_map(|line| line.strip_prefix(' '));
     let mut object = Object::new(lines.map(|line| read_field(line, resolve)).collect());
     object.unions = attribute(attributes, "unions").map(read_json);
-    let mut schema = Schema::new(Shape::Object(object));
+    let mut schema = Schema::new(Shape::Object(Box::new(object)));
     schema.map_type = attribute(attributes, "map").map(read_map_type);
     schema
 }

@@ -70,7 +70,7 @@ impl Structural {
         Shape::Object(self.object(types, self.embedded_resource))
     }
 
-    fn object(&self, types: &Types, is_resource: bool) -> Object {
+    fn object(&self, types: &Types, is_resource: bool) -> Box<Object> {
         let own = |name: &str| is_resource && matches!(name, "apiVersion" | "kind" | "metadata");
         let mut fields: Vec<Field> = self
             .properties
@@ -91,7 +91,7 @@ impl Structural {
         let mut object = Object::new(fields);
         object.preserve_unknown_fields = self.preserve_unknown_fields;
         object.embedded_resource = self.embedded_resource;
-        object
+        Box::new(object)
     }
 }
 
