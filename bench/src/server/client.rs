@@ -5,10 +5,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use h2::RecvStream;
+use h2::client::{Builder, SendRequest};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use http::uri::{Authority, Scheme, Uri};
+use http::{Request, StatusCode};
 use sendo::World;
 use serde_json::Value;
 use tokio::io::BufReader;
@@ -70,11 +71,12 @@ impl Target {
         // TLS reads in small pieces: this makes few calls of them.
         let stream = BufReader::with_capacity(256 * 1024, stream);
         let stream = self.tls.connect(name, stream).await?;
-        let (requests, connection) = Builder::new(TokioExecutor::new())
+        let (requests, connection) = Builder::new()
             // As Go's client has them.
-            .initial_stream_window_size(4 << 20)
+            .initial_window_size(4 << 20)
             .initial_connection_window_size(1 << 30)
-            .handshake(TokioIo::new(stream))
+            .enable_push(false)
+            .handshake(stream)
             .await?;
         world.tasks().spawn("connection", async move {
             // A server that is stopped cuts it.
@@ -82,8 +84,8 @@ impl Target {
         });
         Ok(Connection {
             requests,
-            authority: format!("https://{}:{}", self.host, self.port),
-            token: format!("Bearer {}", self.token),
+            authority: format!("{}:{}", self.host, self.port).parse()?,
+            token: HeaderValue::try_from(format!("Bearer {}", self.token))?,
         })
     }
 }
@@ -91,9 +93,39 @@ impl Target {
 /// One connection for many requests at once.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    requests: SendRequest<Full<Bytes>>,
-    authority: String,
-    token: String,
+    requests: SendRequest<Bytes>,
+    authority: Authority,
+    token: HeaderValue,
+}
+
+/// An answer whose body is read piece by piece.
+pub(crate) struct Answer {
+    code: StatusCode,
+    body: RecvStream,
+}
+
+impl Answer {
+    /// The next piece of the body, which makes room for more; `None` at its end.
+    pub(crate) async fn piece(&mut self) -> anyhow::Result<Option<Bytes>> {
+        let Some(piece) = self.body.data().await.transpose()? else {
+            return Ok(None);
+        };
+        self.body.flow_control().release_capacity(piece.len())?;
+        Ok(Some(piece))
+    }
+
+    /// The whole body.
+    async fn whole(&mut self) -> anyhow::Result<Bytes> {
+        let first = self.piece().await?.unwrap_or_default();
+        let Some(second) = self.piece().await? else {
+            return Ok(first);
+        };
+        let mut whole = [first, second].concat();
+        while let Some(piece) = self.piece().await? {
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.into())
+    }
 }
 
 impl Connection {
@@ -101,19 +133,30 @@ impl Connection {
     pub(crate) async fn send(
         &mut self,
         line: &str,
-        media_type: &str,
+        media_type: &'static str,
         body: Bytes,
-    ) -> anyhow::Result<http::Response<Incoming>> {
+    ) -> anyhow::Result<Answer> {
         let (method, path) = line.split_once(' ').context("a request without path")?;
-        let request = http::Request::builder()
+        let uri = Uri::builder()
+            .scheme(Scheme::HTTPS)
+            .authority(self.authority.clone())
+            .path_and_query(path)
+            .build()?;
+        let request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.authority))
-            .header("authorization", &self.token)
-            .header("content-type", media_type)
-            .header("user-agent", "bench/1")
-            .body(Full::new(body))?;
-        self.requests.ready().await?;
-        Ok(self.requests.send_request(request).await?)
+            .uri(uri)
+            .header(AUTHORIZATION, self.token.clone())
+            .header(CONTENT_TYPE, HeaderValue::from_static(media_type))
+            .header(USER_AGENT, HeaderValue::from_static("bench/1"))
+            .body(())?;
+        self.requests = self.requests.clone().ready().await?;
+        let (answer, mut stream) = self.requests.send_request(request, body.is_empty())?;
+        if !body.is_empty() {
+            stream.send_data(body, true)?;
+        }
+        let (head, body) = answer.await?.into_parts();
+        let code = head.status;
+        Ok(Answer { code, body })
     }
 
     /// Sends JSON and reads the answer, which must be a success, to its end.
@@ -124,12 +167,12 @@ impl Connection {
     pub(crate) async fn call_with(
         &mut self,
         line: &str,
-        media_type: &str,
+        media_type: &'static str,
         body: Bytes,
     ) -> anyhow::Result<Bytes> {
-        let response = self.send(line, media_type, body).await?;
-        let code = response.status();
-        let bytes = response.into_body().collect().await?.to_bytes();
+        let mut answer = self.send(line, media_type, body).await?;
+        let code = answer.code;
+        let bytes = answer.whole().await?;
         ensure!(
             code.is_success(),
             "{line}: {code} {}",

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use futures::future::try_join_all;
-use http_body_util::BodyExt as _;
 use sendo::World;
 use serde_json::{Value, json};
 
@@ -176,11 +175,10 @@ impl Load {
         let mut size = 0;
         for _ in 0..5 {
             let began = self.world.clock().now();
-            let answer = connection.send(&line, "", Bytes::new()).await?;
-            let mut body = answer.into_body();
+            let mut answer = connection.send(&line, "", Bytes::new()).await?;
             size = 0;
-            while let Some(frame) = body.frame().await {
-                size += frame?.data_ref().map_or(0, Bytes::len);
+            while let Some(piece) = answer.piece().await? {
+                size += piece.len();
             }
             took.push(self.world.clock().now() - began);
         }
@@ -206,14 +204,12 @@ impl Load {
             let connection = self.target.connect(&self.world).await?;
             for _ in 0..STREAMS_EACH.min(watchers - counting.len() as u64) {
                 let mut connection = connection.clone();
-                let response = connection.send(&line, "", Bytes::new()).await?;
-                let mut body = response.into_body();
+                let mut answer = connection.send(&line, "", Bytes::new()).await?;
                 let mut left = changes;
                 counting.push(self.world.tasks().spawn("watcher", async move {
                     while left > 0 {
-                        let frame = body.frame().await.context("the watch ended")??;
-                        let data = frame.into_data().unwrap_or_default();
-                        let lines = data.iter().filter(|byte| **byte == b'\n').count();
+                        let piece = answer.piece().await?.context("the watch ended")?;
+                        let lines = piece.iter().filter(|byte| **byte == b'\n').count();
                         left = left.saturating_sub(lines as u64);
                     }
                     anyhow::Ok(())
