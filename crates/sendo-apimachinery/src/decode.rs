@@ -20,6 +20,7 @@ mod typed;
 mod untyped;
 mod yaml;
 
+use document::Numbers;
 use serde_json::Value;
 
 pub use body::{Body, Format, Object, unrecognized};
@@ -105,7 +106,14 @@ pub fn untyped(body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
 
 /// Gives a value the form that its type has when it is read from a body.
 pub fn typed(value: Value, schema: SchemaRef<'_>) -> Result<Decoded, DecodeError> {
-    let parsed = body::Parsed::of_value(value);
+    let parsed = body::Parsed::of_value(value, Numbers::Plain);
+    parsed.typed(schema).map_err(DecodeError)
+}
+
+/// The same for a value that was changed as JSON text, by a JSON or a merge patch: there `1.0`
+/// is no whole number.
+pub fn typed_as_sent(value: Value, schema: SchemaRef<'_>) -> Result<Decoded, DecodeError> {
+    let parsed = body::Parsed::of_value(value, Numbers::AsSent);
     parsed.typed(schema).map_err(DecodeError)
 }
 

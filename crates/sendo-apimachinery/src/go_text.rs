@@ -149,6 +149,25 @@ pub(crate) fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// A value as Go's `%s` prints it: `map[a:x]`, and of what is no text its type too, `%!s(int64=1)`.
+pub(crate) fn go_string(value: &Value) -> String {
+    match value {
+        Value::Null => "%!s(<nil>)".to_owned(),
+        Value::Bool(b) => format!("%!s(bool={b})"),
+        Value::Number(n) if n.is_f64() => format!("%!s(float64={})", go_value(value)),
+        Value::Number(n) => format!("%!s(int64={n})"),
+        Value::String(s) => s.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_string).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(members) => {
+            let members = members.iter().map(|(k, v)| format!("{k}:{}", go_string(v)));
+            format!("map[{}]", members.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
 /// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`, null as `<nil>`.
 pub fn go_value(value: &Value) -> String {
     match value {
@@ -223,6 +242,14 @@ mod tests {
         assert_eq!(
             go_value(&json!({"b": [1, "x", null], "a": {"c": true, "d": 1e6}})),
             "map[a:map[c:true d:1e+06] b:[1 x <nil>]]"
+        );
+    }
+
+    #[test]
+    fn what_is_no_text_is_marked_where_go_expects_one() {
+        assert_eq!(
+            go_string(&json!({"b": [1, "x", null], "a": {"c": true, "d": 1.5}})),
+            "map[a:map[c:%!s(bool=true) d:%!s(float64=1.5)] b:[%!s(int64=1) x %!s(<nil>)]]"
         );
     }
 

@@ -9,5 +9,5 @@ mod merge;
 mod strategic;
 
 pub use json::JsonPatch;
-pub use merge::merge_patch;
+pub use merge::{json_type, merge_patch};
 pub use strategic::{ListStrategy, MapStrategy, PatchType, strategic_merge_patch};

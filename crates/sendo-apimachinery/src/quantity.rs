@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 const NANOS: i128 = 1_000_000_000;
 
+/// The largest amount, in billionths: a whole one in any unit.
+const LARGEST: i128 = 10i128.pow(38);
+
 /// An amount, exact to a billionth.
 ///
 /// Reads and prints as Kubernetes does: `1000m` becomes `1`, `1024Ki` becomes
@@ -115,7 +118,7 @@ impl Quantity {
     /// Rounds away from zero to a multiple of a thousandth; if that changes it, how it was
     /// written is forgotten.
     ///
-    /// Kubernetes does so with amounts of cpu in a pod.
+    /// Kubernetes does so with the amounts of most lists of resources.
     pub fn round_up_to_milli(&mut self) {
         let milli = NANOS / 1000;
         let rounded = round_away(self.nanos, milli) * milli;
@@ -139,7 +142,8 @@ impl Quantity {
         if self.is_zero() {
             self.format = other.format;
         }
-        self.nanos = self.nanos.saturating_add(nanos);
+        let sum = self.nanos.saturating_add(nanos);
+        self.nanos = sum.clamp(-LARGEST, LARGEST);
         self.text = None;
     }
 
@@ -322,7 +326,7 @@ impl<'a> Parts<'a> {
             exponent.saturating_add(9).saturating_add(cut),
             suffix.binary_exponent,
         );
-        size.saturating_add(1)
+        size.saturating_add(1).min(LARGEST)
     }
 
     /// Whether Kubernetes reads it with big numbers rather than with one of 64 bits.
@@ -366,12 +370,12 @@ fn scale(mantissa: i128, exponent: i64, binary: u32) -> i128 {
     match u32::try_from(exponent) {
         Ok(exponent) => 10i128
             .checked_pow(exponent)
-            .map_or(i128::MAX, |p| mantissa.saturating_mul(p)),
+            .map_or(LARGEST, |p| mantissa.saturating_mul(p).min(LARGEST)),
         Err(_) => {
             let divisor = u32::try_from(-exponent)
                 .ok()
                 .and_then(|exponent| 10i128.checked_pow(exponent));
-            divisor.map_or(1, |divisor| round_away(mantissa, divisor))
+            divisor.map_or(1, |divisor| round_away(mantissa, divisor).min(LARGEST))
         }
     }
 }

@@ -160,6 +160,14 @@ pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
+/// The refusal of an object without a name.
+pub(crate) fn nameless(call: &Call<'_>) -> Status {
+    let wanted = call.name();
+    Status::bad_request(format!(
+        "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+    ))
+}
+
 /// Refuses an object whose namespace or name is not that of the path.
 pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     let (meta, wanted) = (Meta::of(object), call.name());
@@ -170,9 +178,7 @@ pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> 
     }
     let own = meta.name();
     if own.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
-        )));
+        return Err(nameless(call));
     }
     if own != wanted {
         return Err(Status::bad_request(format!(

@@ -180,7 +180,7 @@ impl Events {
                 stored,
             ),
             View::Metadata(version) | View::MetadataList(version) => {
-                view::metadata(out, version, stored)
+                view::metadata(out, &self.resource, version, stored)
             }
             View::Table(version) => {
                 // Columns come with the first event only.

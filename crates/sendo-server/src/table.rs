@@ -168,7 +168,7 @@ pub(crate) fn row(
     let mut shown = Vec::new();
     match include {
         Include::None => shown.extend_from_slice(b"null"),
-        Include::Metadata => view::metadata(&mut shown, version, stored),
+        Include::Metadata => view::metadata(&mut shown, resource, version, stored),
         Include::Object => view::whole(&mut shown, server, resource, Some(&resource.types), stored),
     }
     let shown = serde_json::from_slice(&shown).expect("wire forms are JSON of ours");

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::call::Call;
+use crate::kinds::value::Write as _;
 use crate::negotiate::{MetaVersion, View};
 use crate::resource::Resource;
 use crate::server::Server;
@@ -47,7 +48,7 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Resu
             Some(&call.resource.types),
             stored,
         ),
-        View::Metadata(version) => metadata(&mut out, version, stored),
+        View::Metadata(version) => metadata(&mut out, call.resource, version, stored),
         View::MetadataList(_) => return Err(one_as_list(call)),
         View::Table(version) => {
             let table = crate::table::of_object(call, version, stored)?;
@@ -105,13 +106,30 @@ pub(crate) fn whole(
 }
 
 /// Writes the metadata of an object.
-pub(crate) fn metadata(out: &mut Vec<u8>, version: MetaVersion, stored: &Stored) {
-    wire::write(
-        out,
-        Some(&partial(version)),
-        stored.at,
-        &wire::metadata_of(&stored.value),
-    );
+pub(crate) fn metadata(
+    out: &mut Vec<u8>,
+    resource: &Resource,
+    version: MetaVersion,
+    stored: &Stored,
+) {
+    let metadata = wire::metadata_of(&stored.value);
+    let metadata = match resource.rules.field_annotation {
+        Some(name) => without_annotation(metadata, resource, name),
+        None => metadata,
+    };
+    wire::write(out, Some(&partial(version)), stored.at, &metadata);
+}
+
+/// The stored form of metadata without one of its annotations.
+fn without_annotation(metadata: Vec<u8>, resource: &Resource, name: &str) -> Vec<u8> {
+    let mut object = wire::decode(&metadata, Revision(0), &resource.stored);
+    let annotations = object["metadata"]["annotations"].as_object_mut();
+    match annotations.map(|annotations| (annotations.remove(name), annotations.is_empty())) {
+        None | Some((None, _)) => return metadata,
+        Some((_, false)) => {}
+        Some((_, true)) => object["metadata"].remove("annotations"),
+    }
+    wire::encode(&object).into()
 }
 
 fn partial(version: MetaVersion) -> TypeMeta {
@@ -218,15 +236,9 @@ pub(crate) fn list(call: &Call<'_>, list: List) -> Result<Answer, Status> {
                 &list,
                 false,
             );
-            let types = partial(version);
             for (at, item) in list.items.iter().enumerate() {
                 separate(&mut out, at);
-                wire::write(
-                    &mut out,
-                    Some(&types),
-                    item.at,
-                    &wire::metadata_of(&item.value),
-                );
+                metadata(&mut out, resource, version, item);
             }
             out.extend_from_slice(b"]}");
             if list.items.is_empty() {

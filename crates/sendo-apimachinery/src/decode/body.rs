@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::document::{Document, Look};
+use super::document::{Document, Look, Numbers};
 use super::{Decoded, FieldValidation, json, older, typed, untyped, yaml};
 use crate::go_text::go_quote;
 use crate::schema::{SchemaRef, Types};
@@ -209,7 +209,7 @@ impl<'a> Parsed<'a> {
             }),
             Format::Yaml => {
                 let yaml = yaml::read(bytes)?;
-                let document = Document::of(yaml.value);
+                let document = Document::of(yaml.value, Numbers::Plain);
                 Ok(Parsed {
                     document,
                     repeated_keys: yaml.duplicates,
@@ -218,9 +218,9 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    pub(super) fn of_value(value: Value) -> Self {
+    pub(super) fn of_value(value: Value, numbers: Numbers) -> Self {
         Parsed {
-            document: Document::of(value),
+            document: Document::of(value, numbers),
             repeated_keys: Vec::new(),
         }
     }

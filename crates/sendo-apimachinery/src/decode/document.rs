@@ -33,26 +33,38 @@ pub(super) enum Node<'a> {
     },
 }
 
+/// How the numbers of a value are written in its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// As Go writes them: whole ones without a fraction.
+    Plain,
+    /// As they came: `1.0` is not written like a whole number, and is none to a reader.
+    AsSent,
+}
+
 impl Document<'static> {
     /// The document of a value.
-    pub(super) fn of(value: Value) -> Self {
+    pub(super) fn of(value: Value, numbers: Numbers) -> Self {
         let mut document = Document::default();
-        document.push(value);
+        document.push(value, numbers);
         document
     }
 
-    fn push(&mut self, value: Value) {
+    fn push(&mut self, value: Value, numbers: Numbers) {
         let here = self.nodes.len();
         self.nodes.push(match &value {
             Value::Null => Node::Null,
             Value::Bool(value) => Node::Bool(*value),
-            Value::Number(_) => Node::Number(Cow::Owned(crate::go_text::go_json(&value))),
+            Value::Number(number) => Node::Number(Cow::Owned(match numbers {
+                Numbers::Plain => crate::go_text::go_json(&value),
+                Numbers::AsSent => number.to_string(),
+            })),
             Value::String(_) | Value::Array(_) | Value::Object(_) => Node::Null,
         });
         match value {
             Value::String(text) => self.nodes[here] = Node::Text(Cow::Owned(text)),
             Value::Array(items) => {
-                items.into_iter().for_each(|item| self.push(item));
+                items.into_iter().for_each(|item| self.push(item, numbers));
                 self.nodes[here] = Node::List {
                     end: self.nodes.len(),
                 };
@@ -60,7 +72,7 @@ impl Document<'static> {
             Value::Object(members) => {
                 for (name, member) in members {
                     self.nodes.push(Node::Text(Cow::Owned(name)));
-                    self.push(member);
+                    self.push(member, numbers);
                 }
                 self.nodes[here] = Node::Map {
                     end: self.nodes.len(),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::document::Document;
+use super::document::{Document, Numbers};
 use super::scalars::{self, ScalarError};
 use crate::schema::{GoName, SchemaRef, Shape};
 
@@ -62,7 +62,7 @@ fn scalar(shape: &Shape, value: &Value) -> Option<String> {
 
 /// Amounts, times, bytes and the like, which Go has read from JSON after all.
 fn read_by_itself(shape: &Shape, value: &Value) -> Option<String> {
-    let document = Document::of(value.clone());
+    let document = Document::of(value.clone(), Numbers::Plain);
     match scalars::read(shape, &document.root().look()) {
         Ok(_) => None,
         Err(ScalarError::Unreadable(error)) if matches!(shape, Shape::Bytes) => {

@@ -211,6 +211,19 @@ fn parse_time(text: &str, layout: &'static str) -> Result<(i64, u32), String> {
     ))
 }
 
+/// A text in quotes, as Go's messages about times have it: byte by byte where it is not plain.
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', byte as char]),
+            b' '..0x80 => out.push(byte as char),
+            _ => out.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    out + "\""
+}
+
 struct Scan<'t> {
     text: &'t str,
     rest: &'t str,
@@ -219,7 +232,6 @@ struct Scan<'t> {
 
 impl Scan<'_> {
     fn error(&self, element: &str) -> String {
-        let quote = crate::go_text::go_quote;
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
             quote(self.text),
@@ -230,7 +242,6 @@ impl Scan<'_> {
     }
 
     fn extra(&self) -> String {
-        let quote = crate::go_text::go_quote;
         format!(
             "parsing time {}: extra text: {}",
             quote(self.text),
@@ -239,10 +250,7 @@ impl Scan<'_> {
     }
 
     fn out_of_range(&self, what: &str) -> String {
-        format!(
-            "parsing time {}: {what} out of range",
-            crate::go_text::go_quote(self.text)
-        )
+        format!("parsing time {}: {what} out of range", quote(self.text))
     }
 
     fn number(
@@ -338,8 +346,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    use crate::decode::document::{Document, Numbers};
+
     fn scalar(shape: Shape, value: Value) -> Result<Value, String> {
-        let document = crate::decode::document::Document::of(value);
+        let document = Document::of(value, Numbers::Plain);
         match read(&shape, &document.root().look()) {
             Ok(value) => Ok(value.unwrap_or(Value::Null)),
             Err(ScalarError::WrongType { value, .. }) => Err(value),

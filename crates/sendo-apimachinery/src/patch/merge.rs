@@ -63,7 +63,7 @@ fn prune_nulls(value: &mut Value) {
 }
 
 /// The name of a JSON type in Go's decoding errors.
-pub(super) fn json_type(value: &Value) -> &'static str {
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::Status;
-use crate::go_text::go_value;
+use crate::go_text::{go_string, go_value};
 
 /// What a strategic merge has to know of an object's type.
 ///
@@ -63,10 +63,13 @@ type Object = Map<String, Value>;
 
 /// Applies a strategic merge patch to an object of the given type.
 ///
+/// What is left of the patch is what it says without the directives that were carried out, which
+/// is how Kubernetes shows it if the outcome is none of the kind.
+///
 /// On an error the object is left half changed: the caller throws it away.
 pub fn strategic_merge_patch(
     object: &mut Value,
-    patch: Value,
+    patch: &mut Value,
     kind: &impl PatchType,
 ) -> Result<(), Status> {
     let patch = match patch {
@@ -75,7 +78,7 @@ pub fn strategic_merge_patch(
         other => {
             return Err(Status::bad_request(format!(
                 "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                super::merge::json_type(&other)
+                super::merge::json_type(other)
             )));
         }
     };
@@ -89,26 +92,26 @@ pub fn strategic_merge_patch(
 
 fn merge_objects<T: PatchType>(
     mut original: Object,
-    mut patch: Object,
+    patch: &mut Object,
     kind: &T,
 ) -> Result<Object, Status> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
                 patch.remove(DIRECTIVE);
-                Ok(patch)
+                Ok(patch.clone())
             }
             Some("delete") => Ok(Object::new()),
-            _ => Err(unknown_directive(&patch)),
+            _ => Err(unknown_directive(patch)),
         };
     }
-    retain_keys(&mut original, &mut patch)?;
-    merge_ordered_lists(&mut original, &mut patch, kind)?;
+    retain_keys(&mut original, patch)?;
+    merge_ordered_lists(&mut original, patch, kind)?;
     for (name, patch) in patch {
-        if let Some(list) = directive_target(&name, DELETE_FROM_LIST)? {
+        if let Some(list) = directive_target(name, DELETE_FROM_LIST)? {
             delete_from_list(&mut original, list, patch, kind)?;
         } else if patch.is_null() {
-            original.remove(&name);
+            original.remove(name);
         } else {
             merge_member(&mut original, name, patch, kind)?;
         }
@@ -118,32 +121,32 @@ fn merge_objects<T: PatchType>(
 
 fn merge_member<T: PatchType>(
     original: &mut Object,
-    name: String,
-    patch: Value,
+    name: &str,
+    patch: &mut Value,
     kind: &T,
 ) -> Result<(), Status> {
-    let merged = match (original.remove(&name), patch) {
+    let merged = match (original.remove(name), patch) {
         (Some(Value::Object(old)), Value::Object(patch)) => {
-            let (kind, strategy) = kind.member(&name).ok_or_else(|| no_member(kind, &name))?;
+            let (kind, strategy) = kind.member(name).ok_or_else(|| no_member(kind, name))?;
             Some(Value::Object(match strategy {
                 MapStrategy::Merge => merge_objects(old, patch, &kind)?,
-                MapStrategy::Replace => patch,
+                MapStrategy::Replace => patch.clone(),
             }))
         }
         (Some(Value::Array(old)), Value::Array(patch)) => {
-            let (kind, strategy) = kind.list(&name).ok_or_else(|| no_member(kind, &name))?;
+            let (kind, strategy) = kind.list(name).ok_or_else(|| no_member(kind, name))?;
             Some(Value::Array(match strategy {
                 ListStrategy::Merge { key } => merge_lists(old, patch, key.as_deref(), &kind)?,
-                ListStrategy::Replace => patch,
+                ListStrategy::Replace => patch.clone(),
             }))
         }
-        (_, mut patch) => {
-            discard_nulls(&mut patch);
-            without_directives(patch)
+        (_, patch) => {
+            discard_nulls(patch);
+            without_directives(patch.clone())
         }
     };
     if let Some(merged) = merged {
-        original.insert(name, merged);
+        original.insert(name.to_owned(), merged);
     }
     Ok(())
 }
@@ -208,7 +211,9 @@ fn merge_ordered_lists<T: PatchType>(
             (Some(old), None) => old,
             (None, Some(new)) => new.into_iter().filter_map(without_directives).collect(),
             (Some(old), Some(new)) => match &strategy {
-                ListStrategy::Merge { key } => merge_lists(old, new, key.as_deref(), &items)?,
+                ListStrategy::Merge { key } => {
+                    merge_lists(old, &mut { new }, key.as_deref(), &items)?
+                }
                 ListStrategy::Replace => new,
             },
         };
@@ -228,7 +233,7 @@ fn merge_ordered_lists<T: PatchType>(
 fn delete_from_list<T: PatchType>(
     original: &mut Object,
     name: &str,
-    doomed: Value,
+    doomed: &Value,
     kind: &T,
 ) -> Result<(), Status> {
     if doomed.is_null() {
@@ -250,17 +255,17 @@ fn delete_from_list<T: PatchType>(
 
 fn merge_lists<T: PatchType>(
     original: Vec<Value>,
-    patch: Vec<Value>,
+    patch: &mut [Value],
     key: Option<&str>,
     kind: &T,
 ) -> Result<Vec<Value>, Status> {
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
-    let of_objects = same_types([&original, &patch])?;
+    let of_objects = same_types([&original, patch])?;
     if !of_objects {
-        let merged = without_repeats(original.iter().chain(&patch).cloned());
-        return order::arrange(merged, &patch, &original, None);
+        let merged = without_repeats(original.iter().chain(&*patch).cloned());
+        return order::arrange(merged, patch, &original, None);
     }
     let Some(key) = key else {
         return Err(Status::unclassified(format!(
@@ -268,25 +273,25 @@ fn merge_lists<T: PatchType>(
             kind.type_name()
         )));
     };
-    let (original, patch) = take_special_items(original, patch, key)?;
-    let order = patch.clone();
+    let (original, rest) = take_special_items(original, patch, key)?;
+    let order: Vec<Value> = rest.iter().map(|item| (**item).clone()).collect();
     let server_order = original.clone();
-    let merged = merge_items(original, patch, key, kind)?;
+    let merged = merge_items(original, rest, key, kind)?;
     order::arrange(merged, &order, &server_order, Some(key))
 }
 
 /// Carries out the items that are directives: `$patch: delete` and `$patch: replace`.
-fn take_special_items(
+fn take_special_items<'p>(
     mut original: Vec<Value>,
-    patch: Vec<Value>,
+    patch: &'p mut [Value],
     key: &str,
-) -> Result<(Vec<Value>, Vec<Value>), Status> {
+) -> Result<(Vec<Value>, Vec<&'p mut Value>), Status> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut doomed = std::collections::BTreeSet::new();
     let mut replace = false;
     for item in patch {
-        let Value::Object(members) = &item else {
-            return Err(order::not_an_object(&item));
+        let Value::Object(members) = &*item else {
+            return Err(order::not_an_object(item));
         };
         match members.get(DIRECTIVE).map(Value::as_str) {
             None => rest.push(item),
@@ -305,6 +310,7 @@ fn take_special_items(
         }
     }
     if replace {
+        let rest = rest.into_iter().map(|item| item.clone()).collect();
         return Ok((rest, Vec::new()));
     }
     original.retain(|item| {
@@ -317,7 +323,7 @@ fn take_special_items(
 
 fn merge_items<T: PatchType>(
     mut items: Vec<Value>,
-    patch: Vec<Value>,
+    patch: Vec<&mut Value>,
     key: &str,
     kind: &T,
 ) -> Result<Vec<Value>, Status> {
@@ -329,11 +335,11 @@ fn merge_items<T: PatchType>(
     }
     for item in patch {
         let Value::Object(members) = item else {
-            return Err(order::not_an_object(&item));
+            return Err(order::not_an_object(item));
         };
         let value = members
             .get(key)
-            .ok_or_else(|| order::no_merge_key(&members, key))?;
+            .ok_or_else(|| order::no_merge_key(members, key))?;
         match places.get(&value.to_string()) {
             Some(&place) => {
                 let Value::Object(old) = items[place].take() else {
@@ -345,7 +351,7 @@ fn merge_items<T: PatchType>(
             }
             None => {
                 places.insert(value.to_string(), items.len());
-                items.push(Value::Object(members));
+                items.push(Value::Object(members.clone()));
             }
         }
     }
@@ -432,7 +438,7 @@ fn expect_list(value: Value) -> Result<Vec<Value>, Status> {
 }
 
 fn unknown_directive(patch: &Object) -> Status {
-    let directive = patch.get(DIRECTIVE).map(go_value).unwrap_or_default();
+    let directive = patch.get(DIRECTIVE).map(go_string).unwrap_or_default();
     let patch = go_value(&Value::Object(patch.clone()));
     Status::unclassified(format!("unknown patch type: {directive} in map: {patch}"))
 }

@@ -97,6 +97,24 @@ fn whole_numbers_round_away_from_zero() {
 }
 
 #[test]
+fn an_amount_beyond_all_bounds_is_the_largest_one() {
+    for text in [
+        "1e30",
+        "-1e30",
+        "1e100",
+        "9999999999999999999999999999999999999999Ei",
+    ] {
+        let quantity: Quantity = text.parse().unwrap();
+        let mut rounded = quantity.clone();
+        rounded.round_up_to_milli();
+        assert_eq!(rounded, quantity, "{text}");
+        assert_eq!(rounded.to_string(), quantity.to_string(), "{text}");
+        rounded.add(&quantity);
+        assert_eq!(rounded.milli(), quantity.milli(), "{text}");
+    }
+}
+
+#[test]
 fn equal_amounts_are_equal_however_written() {
     let parse = |text: &str| text.parse::<Quantity>().unwrap();
     assert_eq!(parse("1"), parse("1000m"));

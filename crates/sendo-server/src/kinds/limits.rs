@@ -12,10 +12,20 @@ use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{Rules, quota, resources, writes};
 
+/// The lists of a limit.
+const LISTS: [&str; 5] = [
+    "max",
+    "min",
+    "default",
+    "defaultRequest",
+    "maxLimitRequestRatio",
+];
+
 pub(super) const LIMIT_RANGE: Rules = Rules {
     default: |range| {
         for limit in range.object("spec").items_mut("limits") {
             default_limit(limit);
+            resources::round_up_lists(limit, &LISTS);
         }
     },
     prepare_for_create: |cx, range| {
@@ -30,6 +40,13 @@ pub(super) const LIMIT_RANGE: Rules = Rules {
 };
 
 pub(super) const RESOURCE_QUOTA: Rules = Rules {
+    default: |quota| {
+        for part in ["spec", "status"] {
+            if let Some(part) = quota.existing(part) {
+                resources::round_up_lists(part, &["hard", "used"]);
+            }
+        }
+    },
     prepare_for_create: |_, quota| quota.set("status", json!({})),
     prepare_for_update: |_, new, old| new.copy_from("status", old),
     validate: |_, quota| {
@@ -113,13 +130,7 @@ fn type_name(errors: &mut Errors, path: &Path, kind: &str) {
 fn lists_of(limit: &Value) -> &'static [&'static str] {
     match limit.text("type") {
         "Pod" => &["max", "min", "maxLimitRequestRatio"],
-        _ => &[
-            "max",
-            "min",
-            "default",
-            "defaultRequest",
-            "maxLimitRequestRatio",
-        ],
+        _ => &LISTS,
     }
 }
 

@@ -61,6 +61,7 @@ pub(crate) use network::service;
 
 use jiff::Timestamp;
 use sendo_apimachinery::field::Error;
+use sendo_apimachinery::go_quote;
 use sendo_world::Random;
 use serde_json::Value;
 use value::Read as _;
@@ -116,6 +117,9 @@ pub struct Rules {
     pub selectable_fields: &'static [SelectableField],
     /// Whether the kind lists its selectable fields itself, which words the refusal of others.
     pub unknown_fields: UnknownFields,
+    /// The annotation that is a field in other versions of the kind: the metadata alone, which
+    /// is no version's, comes without it.
+    pub field_annotation: Option<&'static str>,
     /// Whether PUT creates what is not there.
     pub create_on_update: bool,
     /// Whether PUT without a resourceVersion is taken.
@@ -198,6 +202,7 @@ impl Rules {
         canonicalize: |_| {},
         selectable_fields: &[],
         unknown_fields: UnknownFields::NotKnown,
+        field_annotation: None,
         create_on_update: false,
         allow_unconditional_update: true,
         delete_returns_object: false,
@@ -231,13 +236,14 @@ impl Rules {
             None => Err(match self.unknown_fields {
                 UnknownFields::NotSupported => format!("field label not supported: {field}"),
                 UnknownFields::NotSupportedFor(kind) => {
-                    format!("field label \"{field}\" not supported for {kind}")
+                    format!("field label {} not supported for {kind}", go_quote(field))
                 }
                 UnknownFields::NotSupportedForKind(kind) => {
                     format!("field label not supported for {kind}: {field}")
                 }
                 UnknownFields::NotKnown => format!(
-                    "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                    go_quote(field)
                 ),
             }),
         }

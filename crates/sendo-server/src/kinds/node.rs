@@ -72,6 +72,7 @@ fn default(node: &mut Value) {
     {
         let capacity = status.at("capacity").clone();
         status.default_to("allocatable", capacity);
+        resources::round_up_lists(status, &["capacity", "allocatable"]);
     }
 }
 

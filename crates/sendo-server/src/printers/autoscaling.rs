@@ -61,7 +61,6 @@ fn metric(spec: &Value, status: &Value) -> String {
     };
     let (wanted, found) = (spec.at(source).at("target"), status.at(source));
     let current = found.at("current");
-    // A value that a source reports without the field at all counts as zero; no report is unknown.
     let reported = |key: &str| match found {
         Value::Null => "<unknown>".to_owned(),
         _ => quantity(current.at(key)),
@@ -92,8 +91,9 @@ fn metric(spec: &Value, status: &Value) -> String {
     }
 }
 
+/// An amount; one that a report leaves out is nothing, which a report left out is not.
 fn quantity(value: &Value) -> String {
-    value.as_str().unwrap_or("0").to_owned()
+    value.as_str().unwrap_or("<nil>").to_owned()
 }
 
 fn percent(value: &Value, absent: &str) -> String {
@@ -117,6 +117,11 @@ mod tests {
             (json!([]), json!([]), "<none>"),
             (json!([&cpu]), json!([]), "cpu: <unknown>/80%"),
             (json!([&cpu, &pods]), known, "cpu: 10%/80%, <unknown>/100m"),
+            (
+                json!([&pods]),
+                json!([{"pods": {"current": {}}}]),
+                "<nil>/100m",
+            ),
             (
                 json!([&external, &cpu, &pods]),
                 json!([]),

@@ -7,9 +7,9 @@ use http::header::CONTENT_TYPE;
 use sendo_apimachinery::decode::{self as reader, FieldValidation, Format};
 use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::managed_fields::without_managers;
-use sendo_apimachinery::patch::{JsonPatch, merge_patch, strategic_merge_patch};
+use sendo_apimachinery::patch::{JsonPatch, json_type, merge_patch, strategic_merge_patch};
 use sendo_apimachinery::schema::SchemaRef;
-use sendo_apimachinery::{GroupKind, Status, go_value};
+use sendo_apimachinery::{GroupKind, GroupVersion, Status, go_quote, go_value};
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
@@ -101,23 +101,21 @@ pub(crate) fn patched(
         object: mut patched,
         touched,
         mut problems,
+        ..
     } = outcome(call, current, Some(schema), Managers::IfNeeded)?;
     // What is refused is shown, and made once more for that.
     let strategic = PatchType::of(call.request) == Some(PatchType::Strategic);
     let again = || outcome(call, current, Some(schema), Managers::Kept);
     let refused = |error: &str| match again() {
-        Ok(_) if strategic => refuse_strategic(call, error),
-        Ok(outcome) => refuse(&outcome.object, error),
+        Ok(outcome) => refuse(&outcome, error),
         Err(status) => status,
     };
-    for member in ["kind", "apiVersion"] {
-        let own = patched[member].as_str().unwrap_or_default();
-        if !own.is_empty() && current[member] != own {
-            return Err(refused(&format!("{member} was changed")));
-        }
+    if let Some(fault) = other_kind(call, &patched, current) {
+        return Err(refused(&fault));
     }
-    if patched["apiVersion"].is_null() {
-        return Err(Status::bad_request("apiVersion must be set"));
+    if text(&patched, "apiVersion").is_empty() {
+        // An object of no version has no name that could be read.
+        return Err(decode::nameless(call));
     }
     // What the patch does not name has its type already.
     let mut untouched = Map::new();
@@ -129,7 +127,12 @@ pub(crate) fn patched(
             };
         }
     }
-    let decoded = reader::typed(patched, schema).map_err(|error| {
+    let read = if strategic {
+        reader::typed
+    } else {
+        reader::typed_as_sent
+    };
+    let decoded = read(patched, schema).map_err(|error| {
         let again = again().ok().filter(|_| strategic);
         let fault = again.and_then(|outcome| reader::restore_fault(&outcome.object, schema));
         refused(&fault.unwrap_or_else(|| error.to_string()))
@@ -146,6 +149,38 @@ pub(crate) fn patched(
     Ok(object)
 }
 
+/// Why the outcome of a patch is of another kind than the object was.
+fn other_kind(call: &Call<'_>, patched: &Value, current: &Value) -> Option<String> {
+    let (version, kind) = (text(patched, "apiVersion"), text(patched, "kind"));
+    let same = |own: &str, member: &str| own.is_empty() || current[member] == own;
+    if same(version, "apiVersion") && same(kind, "kind") {
+        return None;
+    }
+    let kind = if kind.is_empty() {
+        text(current, "kind")
+    } else {
+        kind
+    };
+    let place = match version {
+        "" => {
+            let group = GroupVersion::parse(text(current, "apiVersion"))?.group;
+            format!("the internal version of group {}", go_quote(&group))
+        }
+        _ if call.server.types.kind(version, kind).is_some() => {
+            return Some("the kind was changed".to_owned());
+        }
+        _ => format!("version {}", go_quote(version)),
+    };
+    Some(format!(
+        "no kind {} is registered for {place} in scheme \"pkg/runtime/scheme.go:111\"",
+        go_quote(kind)
+    ))
+}
+
+fn text<'a>(object: &'a Value, member: &str) -> &'a str {
+    object[member].as_str().unwrap_or_default()
+}
+
 /// Applies the request's patch to a custom resource, and prunes the outcome to its schema.
 fn patched_custom(
     call: &Call<'_>,
@@ -153,12 +188,17 @@ fn patched_custom(
     current: &Value,
     custom: &Custom,
 ) -> Result<Value, Status> {
-    let Outcome {
-        object: mut patched,
-        mut problems,
-        ..
-    } = outcome(call, current, None, Managers::Kept)?;
-    let shown = patched.clone();
+    let mut shown = outcome(call, current, None, Managers::Kept)?;
+    let mut problems = std::mem::take(&mut shown.problems);
+    let mut patched = shown.object.clone();
+    if text(&patched, "kind").is_empty() {
+        let fault = format!("Object 'Kind' is missing in '{patched}'");
+        return Err(refuse(&shown, &fault));
+    }
+    if text(&patched, "apiVersion").is_empty() {
+        let fault = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(Status::internal_error(fault));
+    }
     let unknown = custom.schema().admit(&mut patched, &call.server.types);
     let unknown = unknown.map_err(|error| refuse(&shown, &error.to_string()))?;
     problems.extend(
@@ -186,6 +226,8 @@ struct Outcome {
     touched: Option<BTreeSet<String>>,
     /// What is odd about the patch itself.
     problems: Vec<String>,
+    /// What is left of a strategic patch, whose directives are carried out.
+    rest: Option<Value>,
 }
 
 /// The members that a patch names, if it is one that changes no others.
@@ -229,6 +271,7 @@ fn outcome(
         _ => current.clone(),
     };
     let mut problems = untyped.problems;
+    let mut rest = None;
     match (patch_type, schema) {
         (Some(PatchType::Json), _) => {
             let patch = JsonPatch::from_body(untyped.value)?;
@@ -240,22 +283,56 @@ fn outcome(
             patch.apply(&mut patched)?;
         }
         (Some(PatchType::Strategic), Some(schema)) => {
-            strategic_merge_patch(&mut patched, untyped.value, &schema)?;
-            // Whatever it says of the kind is passed over.
+            let patch = rest.insert(untyped.value);
+            strategic_merge_patch(&mut patched, patch, &schema)?;
+            // Whatever it says of the kind is passed over, if it is a text.
             for member in ["kind", "apiVersion"] {
-                patched[member] = current[member].clone();
+                if patched[member].is_null() || patched[member].is_string() {
+                    patched[member] = current[member].clone();
+                }
             }
         }
         _ => merge_patch(&mut patched, untyped.value)?,
     }
-    if !patched.is_object() {
-        return Err(refuse(&patched, "the patched document is no object"));
-    }
-    Ok(Outcome {
+    let outcome = Outcome {
         object: patched,
         touched,
         problems,
-    })
+        rest,
+    };
+    match (&outcome.rest, type_fault(&outcome.object)) {
+        (None, Some(fault)) => Err(refuse(&outcome, &fault)),
+        _ => Ok(outcome),
+    }
+}
+
+/// Why kind and version of a document cannot be read.
+fn type_fault(document: &Value) -> Option<String> {
+    let place = match document.as_object() {
+        None => {
+            "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+             Kind string \"json:\\\"kind,omitempty\\\"\" }"
+        }
+        Some(members) => {
+            let odd = |name: &&str| {
+                let member = members.get(*name);
+                member.is_some_and(|member| !member.is_null() && !member.is_string())
+            };
+            let name = ["apiVersion", "kind"].into_iter().find(odd)?;
+            return Some(unreadable(
+                &members[name],
+                &format!("Go struct field .{name} of type string"),
+            ));
+        }
+    };
+    Some(unreadable(document, place))
+}
+
+fn unreadable(value: &Value, place: &str) -> String {
+    let found = json_type(value);
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into {place}"
+    )
 }
 
 /// Warns of what is unknown or there twice, or refuses it.
@@ -276,15 +353,13 @@ fn judge(call: &Call<'_>, options: &WriteOptions, problems: Vec<String>) -> Resu
 }
 
 /// 422 for a patch whose outcome is no object of its kind.
-fn refuse(patched: &Value, why: &str) -> Status {
-    let error = FieldError::invalid(&Path::new("patch"), patched.to_string(), why);
-    Status::invalid(&GroupKind::default(), "", &[error])
-}
-
-/// The same for a strategic patch, which is shown itself, as Go prints it.
-fn refuse_strategic(call: &Call<'_>, why: &str) -> Status {
-    let sent = reader::untyped(&call.request.body, Format::Json);
-    let shown = sent.map(|sent| go_value(&sent.value)).unwrap_or_default();
+///
+/// The outcome is shown, but of a strategic patch what is left of it, as Go prints it.
+fn refuse(outcome: &Outcome, why: &str) -> Status {
+    let shown = match &outcome.rest {
+        Some(patch) => go_value(patch),
+        None => outcome.object.to_string(),
+    };
     let error = FieldError::invalid(&Path::new("patch"), shown, why);
     Status::invalid(&GroupKind::default(), "", &[error])
 }

@@ -65,6 +65,32 @@ async fn an_empty_namespace_in_a_path_means_all_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn metadata_alone_comes_without_an_annotation_that_is_a_field_elsewhere() {
+    let f = Fixture::start().await;
+    let sets = "/apis/apps/v1/namespaces/default/daemonsets";
+    for (name, annotations) in [("a", json!({})), ("b", json!({"own": "1"}))] {
+        let set = json!({"metadata": {"name": name, "annotations": annotations}, "spec": {
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        }});
+        let created = f.json(&format!("POST {sets}"), set).await;
+        let generation = "deprecated.daemonset.template.generation";
+        assert_eq!(created.body["metadata"]["annotations"][generation], "1");
+    }
+    let path = format!("GET {sets}");
+    let list = accept(&f, &path, METADATA_LIST, "").await;
+    let annotations = |i: usize| list.body["items"][i]["metadata"].get("annotations");
+    assert_eq!(annotations(0), None);
+    assert_eq!(annotations(1), Some(&json!({"own": "1"})));
+    let table = accept(&f, &path, TABLE, "").await;
+    let shown = &table.body["rows"][0]["object"]["metadata"];
+    assert_eq!(
+        (&shown["name"], shown.get("annotations")),
+        (&json!("a"), None)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_kept_nowhere_has_metadata_but_no_rows() {
     let f = Fixture::start().await;
     let reviews = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

@@ -74,6 +74,75 @@ async fn each_patch_goes_by_its_own_rules() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_number_with_a_fraction_counts_by_the_way_a_patch_is_read() {
+    let f = with_set().await;
+    let path = format!("PATCH {SETS}/s");
+    let whole = r#"{"spec":{"replicas":3.0}}"#;
+    let merged = f.call(&path, &MERGE, whole).await;
+    assert_eq!(merged.code, 422);
+    let refused = merged.body["message"].as_str().unwrap_or_default();
+    assert!(refused.ends_with("cannot unmarshal number 3.0 into Go struct field ReplicaSetSpec.spec.replicas of type int32"), "{refused}");
+    let replaced = r#"[{"op":"replace","path":"/spec/replicas","value":3.0}]"#;
+    assert_eq!(f.call(&path, &JSON, replaced).await.code, 422);
+    let strategic = f.call(&path, &STRATEGIC, whole).await;
+    assert_eq!(strategic.body["spec"]["replicas"], 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_strategic_patch_is_shown_without_what_it_has_done() {
+    let f = with_set().await;
+    let patch = r#"{"spec":{"$retainKeys":["replicas","selector","template"],"replicas":"x"}}"#;
+    let refused = f.call(&format!("PATCH {SETS}/s"), &STRATEGIC, patch).await;
+    assert_eq!(
+        refused.refusal(),
+        (
+            422,
+            " \"\" is invalid: patch: Invalid value: \"map[spec:map[replicas:x]]\": unrecognized type: int32".to_owned()
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_leaves_an_object_of_its_kind() {
+    let f = Fixture::start().await;
+    let map = json!({"metadata": {"name": "a"}});
+    f.json(&format!("POST {MAPS}"), map).await;
+    let unreadable = "couldn't get version/kind; json parse error: json: cannot unmarshal number \
+                      into Go struct field .kind of type string";
+    let cases = [
+        (r#"{"apiVersion":null}"#, 400, "name must be provided"),
+        (r#"{"apiVersion":""}"#, 400, "name must be provided"),
+        (r#"{"kind":null}"#, 200, ""),
+        (r#"{"kind":5}"#, 422, unreadable),
+        (
+            r#"{"kind":"Odd"}"#,
+            422,
+            "no kind \"Odd\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"",
+        ),
+        (
+            r#"{"kind":"Odd","apiVersion":null}"#,
+            422,
+            "no kind \"Odd\" is registered for the internal version of group \"\" in scheme \
+             \"pkg/runtime/scheme.go:111\"",
+        ),
+    ];
+    for (patch, code, end) in cases {
+        let answer = f.call(&format!("PATCH {MAPS}/a"), &MERGE, patch).await;
+        let (found, message) = answer.refusal();
+        assert_eq!(found, code, "{patch}: {message}");
+        assert!(message.ends_with(end), "{patch}: {message}");
+    }
+    let patch = r#"{"kind":5}"#;
+    let refused = f.call(&format!("PATCH {MAPS}/a"), &STRATEGIC, patch).await;
+    assert!(
+        refused
+            .refusal()
+            .1
+            .ends_with("\"map[kind:5]\": cannot convert int64 to string")
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_strategic_patch_merges_containers_by_name() {
     let f = with_set().await;
     let patch = r#"{"spec":{"template":{"spec":{"containers":[{"name":"d","image":"j:1"}]}}}}"#;

@@ -40,10 +40,10 @@ mod tests {
     use crate::patch::strategic_merge_patch;
     use crate::schema::Types;
 
-    fn patched(kind: &str, mut object: Value, patch: Value) -> Value {
+    fn patched(kind: &str, mut object: Value, mut patch: Value) -> Value {
         let types = Types::builtin();
         let schema = types.kind("v1", kind).unwrap();
-        strategic_merge_patch(&mut object, patch, &schema).unwrap();
+        strategic_merge_patch(&mut object, &mut patch, &schema).unwrap();
         object
     }
 

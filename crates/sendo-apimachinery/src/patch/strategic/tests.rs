@@ -31,8 +31,8 @@ impl PatchType for Kind {
     }
 }
 
-fn patched(mut object: Value, patch: Value) -> Result<Value, Status> {
-    strategic_merge_patch(&mut object, patch, &Kind)?;
+fn patched(mut object: Value, mut patch: Value) -> Result<Value, Status> {
+    strategic_merge_patch(&mut object, &mut patch, &Kind)?;
     Ok(object)
 }
 
@@ -242,6 +242,11 @@ fn faults_are_told_in_kubernetes_words() {
             "unknown patch type: merge in map: map[$patch:merge z:w]",
         ),
         (
+            json!({"map": {"$patch": null}}),
+            500,
+            "unknown patch type: %!s(<nil>) in map: map[$patch:<nil>]",
+        ),
+        (
             json!({"items": [{"name": "a", "$patch": "merge"}]}),
             500,
             "merging lists cannot yet be specified in the patch",
@@ -353,4 +358,27 @@ proptest::proptest! {
             proptest::prop_assert_eq!(patched(object.clone(), json!({})).unwrap(), object);
         }
     }
+}
+
+#[test]
+fn directives_that_were_carried_out_are_gone_from_the_patch() {
+    let mut object = json!({"map": {"a": "1", "b": "2"}, "items": [{"name": "a", "deep": {"y": 1}}], "words": ["x"]});
+    let mut patch = json!({
+        "map": {"$retainKeys": ["a"], "a": "3"},
+        "items": [{"name": "a", "deep": {"$patch": "replace", "z": 1}}, {"name": "b", "n": null}],
+        "$setElementOrder/words": ["y", "x"],
+        "words": ["y"],
+        "$deleteFromPrimitiveList/list": ["q"],
+        "new": {"n": null, "z": 1},
+    });
+    strategic_merge_patch(&mut object, &mut patch, &Kind).unwrap();
+    assert_eq!(
+        patch,
+        json!({
+            "map": {"a": "3"},
+            "items": [{"name": "a", "deep": {"z": 1}}, {"name": "b", "n": null}],
+            "$deleteFromPrimitiveList/list": ["q"],
+            "new": {"z": 1},
+        })
+    );
 }

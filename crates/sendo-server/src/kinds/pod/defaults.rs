@@ -44,7 +44,26 @@ pub(crate) fn pod(pod: &mut Value) {
     }
     if let Some(status) = pod.existing("status") {
         one_spelling_of_ip(status);
+        round_up_in_status(status);
     }
+}
+
+/// What containers and the pod have, in thousandths.
+fn round_up_in_status(status: &mut Value) {
+    let round_up = |object: &mut Value| {
+        resources::round_up_lists(object, &["allocatedResources"]);
+        if let Some(resources) = object.existing("resources") {
+            resources::round_up_requirements(resources);
+        }
+    };
+    for key in [
+        "initContainerStatuses",
+        "containerStatuses",
+        "ephemeralContainerStatuses",
+    ] {
+        status.items_mut(key).iter_mut().for_each(round_up);
+    }
+    round_up(status);
 }
 
 /// `podIP` and the first of `podIPs` are one field; where they differ `podIP` counts.
@@ -105,9 +124,7 @@ fn spec(spec: &mut Value) {
     for key in ["initContainers", "containers", "ephemeralContainers"] {
         spec.items_mut(key).iter_mut().for_each(container);
     }
-    if let Some(overhead) = spec.existing("overhead") {
-        resources::round_up(overhead);
-    }
+    resources::round_up_lists(spec, &["overhead"]);
     if let Some(resources) = spec.existing("resources") {
         resources::round_up_requirements(resources);
     }

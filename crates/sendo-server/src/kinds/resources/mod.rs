@@ -91,7 +91,7 @@ fn nothing() -> Quantity {
 }
 
 /// Rounds up all amounts of a list to thousandths, as finer ones cannot be kept.
-pub(super) fn round_up(list: &mut Value) {
+fn round_up(list: &mut Value) {
     for (_, value) in list.as_object_mut().into_iter().flatten() {
         let mut amount = amount(value);
         let before = amount.clone();
@@ -102,13 +102,18 @@ pub(super) fn round_up(list: &mut Value) {
     }
 }
 
-/// [`round_up`] for requests and limits.
-pub(super) fn round_up_requirements(resources: &mut Value) {
-    for key in ["limits", "requests"] {
-        if let Some(list) = resources.existing(key) {
+/// [`round_up`] for the lists of these names.
+pub(super) fn round_up_lists(object: &mut Value, names: &[&str]) {
+    for name in names {
+        if let Some(list) = object.existing(name) {
             round_up(list);
         }
     }
+}
+
+/// [`round_up`] for requests and limits.
+pub(super) fn round_up_requirements(resources: &mut Value) {
+    round_up_lists(resources, &["limits", "requests"]);
 }
 
 /// A container that limits a resource without requesting it requests the limit.

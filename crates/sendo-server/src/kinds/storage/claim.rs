@@ -46,7 +46,9 @@ pub(super) const RULES: Rules = Rules {
 
 /// Fills in a claim, or the template of one.
 pub(crate) fn default(claim: &mut Value) {
-    claim.object("status").default_if_zero("phase", "Pending");
+    let status = claim.object("status");
+    status.default_if_zero("phase", "Pending");
+    resources::round_up_lists(status, &["capacity", "allocatedResources"]);
     let spec = claim.object("spec");
     spec.default_to("volumeMode", "Filesystem");
     if let Some(resources) = spec.existing("resources") {

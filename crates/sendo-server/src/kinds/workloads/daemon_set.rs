@@ -16,6 +16,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub(super) const RULES: Rules = Rules {
     default,
+    field_annotation: Some(TEMPLATE_GENERATION),
     prepare_for_create: |cx, set| {
         super::create(cx, set);
         let generation = template_generation(set).max(1);

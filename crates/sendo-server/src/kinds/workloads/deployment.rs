@@ -13,6 +13,7 @@ use crate::kinds::{Cx, Rules, pod, writes};
 
 pub(super) const RULES: Rules = Rules {
     default,
+    field_annotation: Some("deprecated.deployment.rollback.to"),
     prepare_for_create: super::create,
     prepare_for_update,
     validate: |_, deployment| validate(deployment),

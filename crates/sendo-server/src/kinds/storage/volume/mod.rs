@@ -13,7 +13,7 @@ use crate::kinds::check::{self, Errors};
 use crate::kinds::node::{self, Values};
 use crate::kinds::pod::affinity::{LabelValues, node_selector};
 use crate::kinds::value::{Read, Write};
-use crate::kinds::{Cx, Rules, pod};
+use crate::kinds::{Cx, Rules, pod, resources};
 
 pub(super) const RULES: Rules = Rules {
     default: |volume| {
@@ -25,6 +25,7 @@ pub(super) const RULES: Rules = Rules {
             path.default_to("type", "");
         }
         pod::volumes::network_storage(spec);
+        resources::round_up_lists(spec, &["capacity"]);
     },
     prepare_for_create: |cx, volume| {
         volume.set(
