@@ -2,7 +2,8 @@
 //!
 //! The real ones are of kube-apiserver 1.36 with etcd (without fsync) on two
 //! cores that the client shares, or measured in the same run, if a kubeconfig
-//! of one is given.
+//! of one is given. All servers run at once and are asked in turn, round after
+//! round, so that each meets the machine in the same moods; the middle round counts.
 
 mod client;
 mod load;
@@ -15,23 +16,54 @@ use anyhow::Context as _;
 use sendo::World;
 
 use client::Target;
-use load::{Load, Rate};
+use load::{Load, Rate, Task};
 pub(crate) use process::{Keeps, Process};
+
+/// How often each server has its turn.
+const ROUNDS: usize = 5;
+/// How many pods there are when they are listed.
+const PODS: u64 = 10_000;
+/// How many watch the same objects.
+const WATCHERS: u64 = 1000;
+/// How many changes they are told of in a round.
+const CHANGES: u64 = 200;
+
+/// What a server is asked in a round: what, by how many at once, how often.
+struct Work {
+    name: &'static str,
+    task: Task,
+    workers: u64,
+    count: u64,
+}
+
+const fn work(name: &'static str, task: Task, workers: u64, count: u64) -> Work {
+    Work {
+        name,
+        task,
+        workers,
+        count,
+    }
+}
+
+const WORKS: [Work; 9] = [
+    work("pods created a second", Task::Create, 1, 500),
+    work("the same by sixteen", Task::Create, 16, 1000),
+    work("`/livez` answered a second", Task::Hello, 1, 1000),
+    work("pods read a second", Task::Get, 1, 1000),
+    work("the same by sixteen", Task::Get, 16, 4000),
+    work("pods patched a second", Task::Patch, 1, 400),
+    work("the same by sixteen", Task::Patch, 16, 1000),
+    work("small objects applied a second", Task::Apply, 1, 400),
+    work("the same by sixteen", Task::Apply, 16, 1000),
+];
 
 /// What was measured of one server; what was not is left out.
 #[derive(Default)]
 struct Figures {
     start: Option<Duration>,
     resident: Option<f64>,
-    creates: Option<Rate>,
-    creates_of_sixteen: Option<Rate>,
-    hellos: Option<Rate>,
-    gets: Option<Rate>,
-    gets_of_sixteen: Option<Rate>,
-    patches: Option<Rate>,
-    patches_of_sixteen: Option<Rate>,
-    applies: Option<Rate>,
-    applies_of_sixteen: Option<Rate>,
+    /// In the order of [`WORKS`].
+    rates: [Option<Rate>; WORKS.len()],
     list: Option<Duration>,
     deliveries: Option<f64>,
 }
@@ -44,91 +76,118 @@ fn known() -> Figures {
             p99: Duration::from_secs_f64(p99 / 1e3),
         })
     };
+    let of_many = |per_second| rate(per_second, 0.0);
     Figures {
         start: Some(Duration::from_millis(1300)),
         resident: Some(46.0 + 283.0),
-        creates: rate(346.0, 7.5),
-        creates_of_sixteen: rate(648.0, 59.0),
-        gets: rate(1992.0, 0.0),
-        patches: rate(462.0, 0.0),
-        applies: rate(991.0, 0.0),
+        rates: [
+            rate(346.0, 7.5),
+            rate(648.0, 59.0),
+            None,
+            None,
+            of_many(1992.0),
+            None,
+            of_many(462.0),
+            None,
+            of_many(991.0),
+        ],
         list: Some(Duration::from_millis(370)),
         deliveries: Some(49_000.0),
-        ..Figures::default()
     }
 }
 
 /// Measures `sendo up`, and the server of `real` too if there is one.
 pub(crate) async fn measure(real: Option<&Path>) -> anyhow::Result<()> {
     let world = World::real();
-    let memory = of_process(&world, Keeps::Memory).await?;
-    let disk = of_process(&world, Keeps::Disk).await?;
-    let kubernetes = match real {
-        None => known(),
+    let (memory, mut in_memory) = start(&world, Keeps::Memory).await?;
+    let (disk, mut on_disk) = start(&world, Keeps::Disk).await?;
+    let mut kubernetes = Figures::default();
+    let mut measured = vec![
+        (Load::begin(&world, &memory.target).await?, &mut in_memory),
+        (Load::begin(&world, &disk.target).await?, &mut on_disk),
+    ];
+    match real {
+        None => kubernetes = known(),
         Some(file) => {
             let text = std::fs::read_to_string(file).context("read the kubeconfig")?;
-            of_server(&world, &Target::read(&text)?).await?
+            let load = Load::begin(&world, &Target::read(&text)?).await?;
+            measured.push((load, &mut kubernetes));
         }
-    };
-    print(&memory, &disk, &kubernetes);
+    }
+    in_turn(&mut measured).await?;
+    print(&in_memory, &on_disk, &kubernetes);
     world.tasks().stop().await;
     Ok(())
 }
 
-async fn of_process(world: &World, keeps: Keeps) -> anyhow::Result<Figures> {
+/// Starts `sendo up` some times: how long that takes, and what the last one needs at rest.
+async fn start(world: &World, keeps: Keeps) -> anyhow::Result<(Process, Figures)> {
     let mut starts = Vec::new();
-    for _ in 0..4 {
+    for _ in 1..ROUNDS {
         starts.push(Process::start(world, keeps).await?.started_in);
     }
     let process = Process::start(world, keeps).await?;
     starts.push(process.started_in);
-    starts.sort();
     world.clock().sleep(Duration::from_secs(2)).await;
     let resident = process.resident_bytes()? as f64 / f64::from(1 << 20);
-    Ok(Figures {
-        start: Some(starts[starts.len() / 2]),
+    let figures = Figures {
+        start: Some(middle(starts, Duration::cmp)),
         resident: Some(resident),
-        ..of_server(world, &process.target).await?
-    })
+        ..Figures::default()
+    };
+    Ok((process, figures))
 }
 
-async fn of_server(world: &World, target: &Target) -> anyhow::Result<Figures> {
-    let load = Load::begin(world, target).await?;
-    // Both sides warm up first.
-    load.create_pods(4, 200).await?;
-    let creates = load.create_pods(1, 1500).await?;
-    let creates_of_sixteen = load.create_pods(16, 5000).await?;
-    let hellos = load.say_hello(5000).await?;
-    let gets = load.get_pods(1, 5000).await?;
-    let gets_of_sixteen = load.get_pods(16, 20_000).await?;
-    let patches = load.patch_pods(1, 2000).await?;
-    let patches_of_sixteen = load.patch_pods(16, 5000).await?;
-    let applies = load.apply_maps(1, 2000).await?;
-    let applies_of_sixteen = load.apply_maps(16, 5000).await?;
-    let (list, _) = load.list_pods(10_000).await?;
-    let deliveries = load.fan_out(1000, 1000).await?;
-    Ok(Figures {
-        creates: Some(creates),
-        creates_of_sixteen: Some(creates_of_sixteen),
-        hellos: Some(hellos),
-        gets: Some(gets),
-        gets_of_sixteen: Some(gets_of_sixteen),
-        patches: Some(patches),
-        patches_of_sixteen: Some(patches_of_sixteen),
-        applies: Some(applies),
-        applies_of_sixteen: Some(applies_of_sixteen),
-        list: Some(list),
-        deliveries: Some(deliveries),
-        ..Figures::default()
-    })
+/// Asks the servers in turn, and notes what the middle rounds were like.
+async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
+    // Both sides warm up first, by what the rounds leave to create.
+    let creations = WORKS.iter().filter(|work| work.task == Task::Create);
+    let created_in_round: u64 = creations.map(|work| work.count).sum();
+    for (load, _) in servers.iter() {
+        let left = PODS - created_in_round * ROUNDS as u64;
+        load.perform(Task::Create, 16, left).await?;
+    }
+    for (i, work) in WORKS.iter().enumerate() {
+        let mut rates = vec![Vec::new(); servers.len()];
+        for _ in 0..ROUNDS {
+            for ((load, _), rates) in servers.iter().zip(&mut rates) {
+                rates.push(load.perform(work.task, work.workers, work.count).await?);
+            }
+        }
+        for ((_, figures), rates) in servers.iter_mut().zip(rates) {
+            let by_rate = |a: &Rate, b: &Rate| a.per_second.total_cmp(&b.per_second);
+            figures.rates[i] = Some(middle(rates, by_rate));
+        }
+    }
+    let mut lists = vec![Vec::new(); servers.len()];
+    let mut deliveries = vec![Vec::new(); servers.len()];
+    for _ in 0..ROUNDS {
+        for ((load, _), lists) in servers.iter().zip(&mut lists) {
+            lists.push(load.list_pods().await?);
+        }
+    }
+    for _ in 0..ROUNDS {
+        for ((load, _), deliveries) in servers.iter().zip(&mut deliveries) {
+            deliveries.push(load.fan_out(WATCHERS, CHANGES).await?);
+        }
+    }
+    for (((_, figures), lists), deliveries) in servers.iter_mut().zip(lists).zip(deliveries) {
+        figures.list = Some(middle(lists, Duration::cmp));
+        figures.deliveries = Some(middle(deliveries, f64::total_cmp));
+    }
+    Ok(())
+}
+
+/// The one in the middle of some.
+fn middle<T: Copy>(mut all: Vec<T>, order: impl Fn(&T, &T) -> std::cmp::Ordering) -> T {
+    all.sort_by(order);
+    all[all.len() / 2]
 }
 
 fn print(memory: &Figures, disk: &Figures, kubernetes: &Figures) {
     println!("| `sendo up` over TLS | memory | on disk | Kubernetes | times as good |");
     println!("|---|---|---|---|---|");
-    let span = |figures: &Figures, of: fn(&Figures) -> Option<Duration>| {
-        of(figures).map(|own| own.as_secs_f64() * 1e3)
-    };
+    let milliseconds = |span: Option<Duration>| span.map(|span| span.as_secs_f64() * 1e3);
     let row = |name: &str, unit: &str, better: Better, of: &dyn Fn(&Figures) -> Option<f64>| {
         let shown = |figures| match of(figures) {
             Some(number) => format!("{number:.0}{unit}"),
@@ -144,36 +203,25 @@ fn print(memory: &Figures, disk: &Figures, kubernetes: &Figures) {
     };
     use Better::{Less, More};
     row("start to first answer", " ms", Less, &|own| {
-        span(own, |own| own.start)
+        milliseconds(own.start)
     });
     row("resident at rest", " MB", Less, &|own| own.resident);
-    let rates: [(&str, RateOf); 9] = [
-        ("pods created a second", |own| own.creates),
-        ("the same by sixteen", |own| own.creates_of_sixteen),
-        ("`/livez` answered a second", |own| own.hellos),
-        ("pods read a second", |own| own.gets),
-        ("the same by sixteen", |own| own.gets_of_sixteen),
-        ("pods patched a second", |own| own.patches),
-        ("the same by sixteen", |own| own.patches_of_sixteen),
-        ("small objects applied a second", |own| own.applies),
-        ("the same by sixteen", |own| own.applies_of_sixteen),
-    ];
-    for (name, of) in rates {
-        row(name, "", More, &|own| of(own).map(|rate| rate.per_second));
+    for (i, work) in WORKS.iter().enumerate() {
+        row(work.name, "", More, &|own| {
+            own.rates[i].map(|rate| rate.per_second)
+        });
     }
-    for (name, of) in &rates[..2] {
-        let p99 = |own: &Figures| of(own).map(|rate| rate.p99.as_secs_f64() * 1e3);
-        row(&format!("{name}: p99"), " ms", Less, &p99);
+    for (i, work) in WORKS.iter().enumerate().take(2) {
+        row(&format!("{}: p99", work.name), " ms", Less, &|own| {
+            milliseconds(own.rates[i].map(|rate| rate.p99))
+        });
     }
     row("list of 10,000 pods", " ms", Less, &|own| {
-        span(own, |own| own.list)
+        milliseconds(own.list)
     });
     row("events delivered a second", "", More, &|own| own.deliveries);
     println!();
 }
-
-/// Picks one of the rates.
-type RateOf = fn(&Figures) -> Option<Rate>;
 
 /// Which way a figure improves.
 #[derive(Clone, Copy)]

@@ -15,16 +15,30 @@ use crate::pods;
 const PODS: &str = "/api/v1/namespaces/bench/pods";
 const MAPS: &str = "/api/v1/namespaces/bench/configmaps";
 
-/// How often something was done a second, in the middle one of [`PARTS`] parts of
-/// the time, and how long the slowest of a hundred took.
+/// How long servers may go on with what they have answered: their watchers are told after that.
+const MOMENT: Duration = Duration::from_millis(250);
+
+/// How often something was done a second, and how long the slowest of a hundred took.
 #[derive(Clone, Copy)]
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
     pub(crate) p99: Duration,
 }
 
-/// So many parts a measurement has: other programs disturb some, and not all.
-const PARTS: usize = 5;
+/// Something that a server is asked often.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// To create a pod.
+    Create,
+    /// For its health: the least a request costs, the way there and back.
+    Hello,
+    /// For a pod.
+    Get,
+    /// To merge a label into a pod.
+    Patch,
+    /// To apply a small object.
+    Apply,
+}
 
 /// A server with a namespace to work in.
 pub(crate) struct Load {
@@ -32,27 +46,7 @@ pub(crate) struct Load {
     target: Target,
     connection: Connection,
     created: AtomicU64,
-}
-
-impl Rate {
-    /// Of what was done: when each was answered, and how long it took.
-    fn of(mut done: Vec<(Duration, Duration)>) -> Self {
-        done.sort();
-        let mut since = Duration::ZERO;
-        let mut rates = Vec::new();
-        for part in done.chunks_exact((done.len() / PARTS).max(1)) {
-            let until = part[part.len() - 1].0;
-            rates.push(part.len() as f64 / (until - since).as_secs_f64());
-            since = until;
-        }
-        rates.sort_by(f64::total_cmp);
-        done.sort_by_key(|(_, took)| *took);
-        let slowest = done.len().saturating_sub(1) * 99 / 100;
-        Rate {
-            per_second: rates.get(rates.len() / 2).copied().unwrap_or_default(),
-            p99: done.get(slowest).map(|(_, took)| *took).unwrap_or_default(),
-        }
-    }
+    written: AtomicU64,
 }
 
 impl Load {
@@ -73,6 +67,7 @@ impl Load {
             target: target.clone(),
             connection,
             created: AtomicU64::new(0),
+            written: AtomicU64::new(0),
         })
     }
 
@@ -90,23 +85,46 @@ impl Load {
         let next = AtomicU64::new(0);
         let began = clock.now();
         let worker = || async {
-            let mut done = Vec::new();
+            let mut took = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= count {
-                    return anyhow::Ok(done);
+                    return anyhow::Ok(took);
                 }
                 let sent = clock.now();
                 each(self.connection.clone(), number).await?;
-                let answered = clock.now();
-                done.push((answered - began, answered - sent));
+                took.push(clock.now() - sent);
             }
         };
-        let done = try_join_all((0..workers).map(|_| worker())).await?;
-        Ok(Rate::of(done.into_iter().flatten().collect()))
+        let took = try_join_all((0..workers).map(|_| worker())).await?;
+        let lasted = clock.now() - began;
+        let mut took = took.concat();
+        took.sort();
+        Ok(Rate {
+            per_second: count as f64 / lasted.as_secs_f64(),
+            p99: took[(took.len() - 1) * 99 / 100],
+        })
     }
 
-    pub(crate) async fn create_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
+    /// Has so many workers do something, `count` times in all, on a machine that has
+    /// had a moment to finish what was asked before.
+    pub(crate) async fn perform(
+        &self,
+        task: Task,
+        workers: u64,
+        count: u64,
+    ) -> anyhow::Result<Rate> {
+        self.world.clock().sleep(MOMENT).await;
+        match task {
+            Task::Create => self.create_pods(workers, count).await,
+            Task::Hello => self.say_hello(workers, count).await,
+            Task::Get => self.get_pods(workers, count).await,
+            Task::Patch => self.patch_pods(workers, count).await,
+            Task::Apply => self.apply_maps(workers, count).await,
+        }
+    }
+
+    async fn create_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
         let first = self.created.fetch_add(count, Ordering::Relaxed);
         // Written before the clock runs: it is the server that is measured.
         let pods: Vec<Bytes> = (first..first + count)
@@ -119,15 +137,14 @@ impl Load {
         .await
     }
 
-    /// The least a request costs: the way there and back.
-    pub(crate) async fn say_hello(&self, count: u64) -> anyhow::Result<Rate> {
-        self.run(1, count, |mut connection, _| async move {
+    async fn say_hello(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
+        self.run(workers, count, |mut connection, _| async move {
             connection.get("/livez").await
         })
         .await
     }
 
-    pub(crate) async fn get_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
+    async fn get_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
         let known = self.created.load(Ordering::Relaxed);
         self.run(workers, count, |mut connection, number| async move {
             connection
@@ -137,11 +154,13 @@ impl Load {
         .await
     }
 
-    pub(crate) async fn patch_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
+    async fn patch_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
         let known = self.created.load(Ordering::Relaxed);
+        // Every write of a run changes something.
+        let first = self.written.fetch_add(count, Ordering::Relaxed);
         self.run(workers, count, |mut connection, number| async move {
             let line = format!("PATCH {PODS}/p-{}", number % known);
-            let patch = json!({"metadata": {"labels": {"patched": format!("{workers}-{number}")}}});
+            let patch = json!({"metadata": {"labels": {"patched": (first + number).to_string()}}});
             let body = Bytes::from(patch.to_string());
             let media_type = "application/merge-patch+json";
             connection.call_with(&line, media_type, body).await
@@ -149,13 +168,14 @@ impl Load {
         .await
     }
 
-    pub(crate) async fn apply_maps(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
+    async fn apply_maps(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
+        let first = self.written.fetch_add(count, Ordering::Relaxed);
         self.run(workers, count, |mut connection, number| async move {
             // Workers are never at one object at once.
             let name = format!("applied-{}", number % (2 * workers - 1));
             let line = format!("PATCH {MAPS}/{name}?fieldManager=bench&force=true");
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name}, "data": {"number": format!("{workers}-{number}")}});
+                "metadata": {"name": name}, "data": {"number": (first + number).to_string()}});
             let body = Bytes::from(map.to_string());
             let media_type = "application/apply-patch+yaml";
             connection.call_with(&line, media_type, body).await
@@ -163,34 +183,23 @@ impl Load {
         .await
     }
 
-    /// Creates pods until there are `count`, then reads them all in one list,
-    /// which is not put together again.
-    /// How long, and how many bytes.
-    pub(crate) async fn list_pods(&self, count: u64) -> anyhow::Result<(Duration, usize)> {
-        let known = self.created.load(Ordering::Relaxed);
-        self.create_pods(16, count.saturating_sub(known)).await?;
+    /// How long a list of all pods takes, which is not put together again.
+    pub(crate) async fn list_pods(&self) -> anyhow::Result<Duration> {
+        let clock = self.world.clock();
+        let began = clock.now();
         let mut connection = self.connection.clone();
         let line = format!("GET {PODS}");
-        let mut took = Vec::new();
-        let mut size = 0;
-        for _ in 0..5 {
-            let began = self.world.clock().now();
-            let mut answer = connection.send(&line, "", Bytes::new()).await?;
-            size = 0;
-            while let Some(piece) = answer.piece().await? {
-                size += piece.len();
-            }
-            took.push(self.world.clock().now() - began);
-        }
-        took.sort();
-        Ok((took[took.len() / 2], size))
+        let mut answer = connection.send(&line, "", Bytes::new()).await?;
+        while answer.piece().await?.is_some() {}
+        Ok(clock.now() - began)
     }
 
     /// Deliveries a second to so many watchers of so many changes.
     pub(crate) async fn fan_out(&self, watchers: u64, changes: u64) -> anyhow::Result<f64> {
         // As many as Kubernetes allows.
         const STREAMS_EACH: u64 = 100;
-        let map = json!({"metadata": {"name": "watched"}, "data": {"k": "new"}});
+        let name = format!("watched-{}", self.written.fetch_add(1, Ordering::Relaxed));
+        let map = json!({"metadata": {"name": name}, "data": {"k": "new"}});
         let mut connection = self.connection.clone();
         let created = connection.create(MAPS, &map).await?;
         let created: Value = serde_json::from_slice(&created)?;
@@ -218,7 +227,7 @@ impl Load {
         }
         let began = self.world.clock().now();
         for number in 0..changes {
-            let line = format!("PATCH {MAPS}/watched");
+            let line = format!("PATCH {MAPS}/{name}");
             let body = json!({"data": {"k": number.to_string()}}).to_string();
             let media_type = "application/merge-patch+json";
             connection.call_with(&line, media_type, body.into()).await?;
