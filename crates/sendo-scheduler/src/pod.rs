@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 #[resource(inherit = v1::Pod)]
 #[serde(default)]
 pub struct Pod {
-    /// Its metadata, all of them.
+    /// Its metadata, without labels and annotations.
     pub metadata: ObjectMeta,
     /// What it asks for.
     pub spec: Option<PodSpec>,
@@ -127,7 +127,9 @@ const LOOKED_AT: [&str; 18] = [
 
 /// How pods are read from the API server.
 pub(crate) fn cached() -> KindOptions<Pod> {
-    KindOptions::new().only(LOOKED_AT)
+    KindOptions::new()
+        .only(LOOKED_AT)
+        .without(["metadata.annotations", "metadata.labels"])
 }
 
 impl Pod {

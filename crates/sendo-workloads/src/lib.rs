@@ -67,7 +67,9 @@ pub const CONTROLLERS: &[Initializer] = &[
 /// A controller manager with the controllers for which `enabled` holds.
 pub fn manager(settings: &Settings, enabled: impl Fn(&str) -> bool) -> Manager {
     let chosen = CONTROLLERS.iter().filter(|(name, _)| enabled(name));
-    let manager = Manager::new("kube-controller-manager").caching(pods::cached());
+    let manager = Manager::new("kube-controller-manager")
+        .caching(pods::cached())
+        .caching_every(garbage::cached());
     chosen.fold(manager, |manager, (_, make)| {
         manager.controller(make(settings))
     })

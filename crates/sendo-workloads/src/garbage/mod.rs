@@ -14,6 +14,7 @@ mod item;
 mod owners;
 
 use kube::Resource;
+use sendo::cache::KindOptions;
 use sendo::handler::map;
 use sendo::source::{AnyMeta, every_kind};
 use sendo::{Controller, Event, Index, Kind, ObjectExt, Reader, Uid};
@@ -42,6 +43,12 @@ pub fn controller() -> Controller {
         )
         .workers(20)
         .reconcile(collector)
+}
+
+/// How the metadata of all objects are read from the API server: most of them are
+/// texts that nobody here looks at.
+pub(crate) fn cached() -> KindOptions<AnyMeta> {
+    KindOptions::new().without(["metadata.annotations", "metadata.labels"])
 }
 
 /// Events come and go in numbers, own nothing and are owned by nobody.

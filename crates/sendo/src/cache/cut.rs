@@ -46,6 +46,28 @@ impl Part {
         Part::Only(fields)
     }
 
+    /// Narrows it down by the field at `path`.
+    pub(super) fn without(self, path: &str) -> Self {
+        let (name, below) = match path.split_once('.') {
+            Some((name, below)) => (name.as_bytes(), Some(below)),
+            None => (path.as_bytes(), None),
+        };
+        let less = |part: Part| below.map_or(Part::Nothing, |below| part.without(below));
+        let change = |mut named: Named, unnamed: Option<Part>| {
+            match named.iter_mut().find(|(own, _)| own == name) {
+                Some((_, part)) => *part = less(std::mem::take(part)),
+                None => named.extend(unnamed.map(|part| (name.to_vec(), less(part)))),
+            }
+            named
+        };
+        match self {
+            Part::Whole => Part::AllBut(change(Named::new(), Some(Part::Whole))),
+            Part::Nothing => Part::Nothing,
+            Part::AllBut(named) => Part::AllBut(change(named, Some(Part::Whole))),
+            Part::Only(named) => Part::Only(change(named, None)),
+        }
+    }
+
     /// The JSON of an object, as far as it is decoded; `None` if that is all of
     /// it, or if it is no JSON.
     pub(super) fn of(&self, json: &[u8]) -> Option<Vec<u8>> {
@@ -202,23 +224,20 @@ fn end(json: &[u8], mut at: usize, mut depth: usize) -> Option<usize> {
             b'{' | b'[' => {
                 depth += 1;
                 at += 1;
-                continue;
             }
             b'}' | b']' => {
                 depth = depth.checked_sub(1)?;
                 at += 1;
             }
-            b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if depth > 0 => {
+            // Within others, what stands between texts matters to nobody.
+            _ if depth > 0 => {
                 at += 1;
                 continue;
             }
             _ => {
                 let is_over = |byte: &u8| b",:]} \t\r\n".contains(byte);
                 let length = json[at..].iter().position(is_over)?;
-                if length == 0 {
-                    return None;
-                }
-                at += length;
+                return (length > 0).then_some(at + length);
             }
         }
         if depth == 0 {
@@ -243,7 +262,8 @@ fn text(json: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The first `"` or `\\` from `at` on. Half of most objects is texts that nobody
-/// reads, so they are passed eight bytes at a time.
+/// reads, so they are passed eight bytes at a time; most are so short that a
+/// search made for long ones takes longer.
 fn quote_or_escape(json: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     // The lowest byte that is zero has its highest bit set, and none below it has.
@@ -305,6 +325,34 @@ mod tests {
             assert_eq!(String::from_utf8(cut).unwrap(), left);
         }
         assert_eq!(part.of(br#"{"kind":"Pod","status":{}}"#), None);
+    }
+
+    #[test]
+    fn fields_that_are_left_out_are_left_out_of_what_is_named() {
+        let whole = br#"{"kind":"A","metadata":{"annotations":{"a":"b"},"labels":{},"managedFields":[],"name":"x"},"spec":{"a":{"b":1,"c":2},"d":3}}"#;
+        let paths = ["metadata.annotations", "spec.a.b"];
+        for (part, left) in [
+            (
+                Part::Whole,
+                r#"{"kind":"A","metadata":{"labels":{},"managedFields":[],"name":"x"},"spec":{"a":{"c":2},"d":3}}"#,
+            ),
+            (
+                Part::without_managed_fields(),
+                r#"{"kind":"A","metadata":{"labels":{},"name":"x"},"spec":{"a":{"c":2},"d":3}}"#,
+            ),
+            (
+                only(&["spec.a"]),
+                r#"{"kind":"A","metadata":{"labels":{},"name":"x"},"spec":{"a":{"c":2}}}"#,
+            ),
+            (
+                only(&["spec.d"]),
+                r#"{"kind":"A","metadata":{"labels":{},"name":"x"},"spec":{"d":3}}"#,
+            ),
+        ] {
+            let part = paths.into_iter().fold(part, Part::without);
+            let cut = part.of(whole).unwrap();
+            assert_eq!(String::from_utf8(cut).unwrap(), left);
+        }
     }
 
     #[test]

@@ -37,11 +37,14 @@ pub struct CacheOptions {
 
 /// Choices that differ from kind to kind; made by [`CacheOptions::kind`].
 #[derive(Clone, Default)]
-pub struct PerKind(BTreeMap<(Kind, TypeId), Arc<dyn Any + Send + Sync>>);
+pub struct PerKind(BTreeMap<(TypeId, Option<Kind>), Arc<dyn Any + Send + Sync>>);
 
 impl fmt::Debug for PerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = self.0.keys().map(|(kind, _)| kind.to_string());
+        let kinds = self.0.keys().map(|(_, kind)| match kind {
+            Some(kind) => kind.to_string(),
+            None => "every kind".to_owned(),
+        });
         f.debug_set().entries(kinds).finish()
     }
 }
@@ -68,13 +71,22 @@ impl CacheOptions {
 
     /// The same for a kind known only at run time.
     pub fn kind_named<K: Object>(mut self, kind: Kind, options: KindOptions<K>) -> Self {
-        let id = (kind, TypeId::of::<K>());
+        let id = (TypeId::of::<K>(), Some(kind));
+        self.kinds.0.insert(id, Arc::new(options));
+        self
+    }
+
+    /// The same for every kind that is read as `K`, such as
+    /// [`AnyMeta`](crate::source::AnyMeta), and has no choices of its own.
+    pub fn every_kind<K: Object>(mut self, options: KindOptions<K>) -> Self {
+        let id = (TypeId::of::<K>(), None);
         self.kinds.0.insert(id, Arc::new(options));
         self
     }
 
     pub(super) fn of<K: Object>(&self, kind: &Kind) -> KindOptions<K> {
-        let options = self.kinds.0.get(&(kind.clone(), TypeId::of::<K>()));
+        let find = |kind| self.kinds.0.get(&(TypeId::of::<K>(), kind));
+        let options = find(Some(kind.clone())).or_else(|| find(None));
         let options = options.and_then(|options| options.downcast_ref::<KindOptions<K>>());
         let mut options = options.cloned().unwrap_or_default();
         options.keep_managed_fields |= self.keep_managed_fields;
@@ -100,7 +112,8 @@ pub struct KindOptions<K> {
     pub(super) keep_managed_fields: bool,
     pub(super) resync: Option<Duration>,
     pub(super) compact: bool,
-    pub(super) only: Option<Vec<String>>,
+    only: Option<Vec<String>>,
+    without: Vec<String>,
     pub(super) transform: Option<Transform<K>>,
     /// What is decoded of an object, by all of this.
     pub(super) part: Part,
@@ -117,6 +130,7 @@ impl<K> KindOptions<K> {
             resync: None,
             compact: false,
             only: None,
+            without: Vec::new(),
             transform: None,
             part: Part::default(),
         }
@@ -206,6 +220,15 @@ impl<K> KindOptions<K> {
         self
     }
 
+    /// Skips these fields of each object, `metadata.annotations` for one, before
+    /// anything is decoded; they are as if they were not set. See
+    /// [`only`](Self::only), which it can be used with. Name, namespace, uid and
+    /// version of an object must stay, and labels by which some are selected.
+    pub fn without<P: Into<String>>(mut self, fields: impl IntoIterator<Item = P>) -> Self {
+        self.without.extend(fields.into_iter().map(Into::into));
+        self
+    }
+
     /// Changes every object before it is kept: takes away what nobody here
     /// reads. Name, namespace, uid and version must stay.
     ///
@@ -228,7 +251,12 @@ impl<K> KindOptions<K> {
 
     /// Whether what is kept of an object is less than there is.
     pub(super) fn cuts(&self) -> bool {
-        self.only.is_some() || self.transform.is_some()
+        self.skips() || self.transform.is_some()
+    }
+
+    /// Whether there are fields that are not read.
+    pub(super) fn skips(&self) -> bool {
+        self.only.is_some() || !self.without.is_empty()
     }
 
     fn settle(mut self) -> Self {
@@ -236,10 +264,12 @@ impl<K> KindOptions<K> {
             true => Part::Whole,
             false => Part::without_managed_fields(),
         };
-        self.part = match &self.only {
+        let part = match &self.only {
             Some(paths) => part.only(paths),
             None => part,
         };
+        let without = self.without.iter();
+        self.part = without.fold(part, |part, path| part.without(path));
         self
     }
 
@@ -269,6 +299,7 @@ impl<K> Clone for KindOptions<K> {
         KindOptions {
             selection: self.selection.clone(),
             only: self.only.clone(),
+            without: self.without.clone(),
             transform: self.transform.clone(),
             part: self.part.clone(),
             ..*self
@@ -284,6 +315,7 @@ impl<K> fmt::Debug for KindOptions<K> {
             .field("resync", &self.resync)
             .field("compact", &self.compact)
             .field("only", &self.only)
+            .field("without", &self.without)
             .field("transforms", &self.transform.is_some())
             .finish()
     }

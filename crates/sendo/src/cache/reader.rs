@@ -4,6 +4,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use serde::de::Error as _;
+
 use super::held::AnyObject;
 use super::options::KindOptions;
 use crate::client::without_values;
@@ -48,14 +50,16 @@ impl<K: Object> Reader for KindOptions<K> {
     }
 
     fn copy(&self, object: &dyn Any) -> Option<Arc<dyn AnyObject>> {
-        let object = object.downcast_ref::<K>().filter(|_| self.only.is_none())?;
+        let object = object.downcast_ref::<K>().filter(|_| !self.skips())?;
         Some(Arc::new(self.trim(object.clone()).ok()?))
     }
 }
 
 /// One function to decode a type with, called from all places: such code is large.
 fn decode<K: Object>(json: &[u8]) -> serde_json::Result<K> {
-    serde_json::from_slice(json)
+    // Looked at once, and not again in each text.
+    let text = std::str::from_utf8(json).map_err(serde_json::Error::custom)?;
+    serde_json::from_str(text)
 }
 
 impl<K: Object> KindOptions<K> {

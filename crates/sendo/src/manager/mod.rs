@@ -32,7 +32,7 @@ use crate::cache::{CacheOptions, KindOptions, Selection};
 use crate::controller::{Controller, Declaration};
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, NameTaken, Registry};
-use crate::object::{Kind, Typed};
+use crate::object::{Kind, Object, Typed};
 use crate::reader::DeclaredRead;
 
 pub use args::Args;
@@ -113,6 +113,13 @@ impl Manager {
     /// again how often.
     pub fn caching<K: Typed>(mut self, options: KindOptions<K>) -> Self {
         self.cache = self.cache.kind(options);
+        self
+    }
+
+    /// The same for every kind that is read as `K`, such as
+    /// [`AnyMeta`](crate::source::AnyMeta), and has no choices of its own.
+    pub fn caching_every<K: Object>(mut self, options: KindOptions<K>) -> Self {
+        self.cache = self.cache.every_kind(options);
         self
     }
 

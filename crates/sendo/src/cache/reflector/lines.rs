@@ -42,7 +42,7 @@ impl<B: Body<Data = Bytes> + Unpin> Lines<B> {
     }
 
     fn cut(&mut self) -> Option<Bytes> {
-        let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') else {
+        let Some(end) = memchr::memchr(b'\n', &self.rest) else {
             self.partial.extend_from_slice(&self.rest);
             self.rest.clear();
             return None;
