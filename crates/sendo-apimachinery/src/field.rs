@@ -308,14 +308,28 @@ impl Path {
         match (&self.text, name) {
             (_, "") => self.with(&["[]"]),
             (None, name) => self.with(&[name]),
-            (Some(_), name) => self.with(&[".", name]),
+            (Some(text), name) => {
+                let mut text = text.clone();
+                text.push_byte(b'.');
+                text.push(name);
+                Path { text: Some(text) }
+            }
         }
     }
 
     /// An item of the list at this path.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        self.bracketed(&index.to_string())
+        match u8::try_from(index) {
+            Ok(digit @ 0..=9) => {
+                let mut text = self.text.clone().unwrap_or_default();
+                [b'[', b'0' + digit, b']']
+                    .into_iter()
+                    .for_each(|byte| text.push_byte(byte));
+                Path { text: Some(text) }
+            }
+            _ => self.bracketed(&index.to_string()),
+        }
     }
 
     /// An entry of the map at this path.

@@ -8,6 +8,7 @@ pub mod field;
 mod go_text;
 mod group;
 pub mod intstr;
+pub mod json_text;
 pub mod jsonpath;
 pub mod managed_fields;
 pub mod meta;

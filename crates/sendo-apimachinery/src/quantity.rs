@@ -1,5 +1,6 @@
 //! Amounts of resources: `100m` of a cpu, `2Gi` of memory.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -295,8 +296,12 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn digits(&self) -> String {
-        format!("{}{}", self.whole, self.fraction)
+    /// All digits; those of an amount without a fraction need no copy.
+    fn digits(&self) -> Cow<'a, str> {
+        match self.fraction {
+            "" => Cow::Borrowed(self.whole),
+            fraction => Cow::Owned([self.whole, fraction].concat()),
+        }
     }
 
     /// The size in billionths; what is smaller than one but not nothing counts as one.

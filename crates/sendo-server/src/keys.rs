@@ -19,7 +19,7 @@ impl Keys {
     pub(crate) fn new(group: &str, plural: &str, namespaced: bool) -> Self {
         let group = if group.is_empty() { "core" } else { group };
         Keys {
-            prefix: format!("{ROOT}{group}/{plural}/"),
+            prefix: [ROOT, group, "/", plural, "/"].concat(),
             namespaced,
         }
     }
@@ -27,15 +27,15 @@ impl Keys {
     /// The key of one object.
     pub(crate) fn object(&self, namespace: Option<&str>, name: &str) -> Key {
         match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => format!("{}{namespace}/{name}", self.prefix).into(),
-            None => format!("{}{name}", self.prefix).into(),
+            Some(namespace) => [&self.prefix, namespace, "/", name].concat().into(),
+            None => [&self.prefix, name].concat().into(),
         }
     }
 
     /// What the keys of a collection begin with: those of a namespace, or all.
     pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
         match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => format!("{}{namespace}/", self.prefix),
+            Some(namespace) => [&self.prefix, namespace, "/"].concat(),
             None => self.prefix.clone(),
         }
     }

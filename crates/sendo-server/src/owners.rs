@@ -9,7 +9,8 @@ use crate::call::Call;
 
 /// Leaves out references that are there twice, with a warning.
 pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
-    let references = object.pointer_mut("/metadata/ownerReferences");
+    let metadata = object.get_mut("metadata");
+    let references = metadata.and_then(|metadata| metadata.get_mut("ownerReferences"));
     let Some(references) = references.and_then(Value::as_array_mut) else {
         return;
     };

@@ -79,14 +79,22 @@ impl Random {
     /// A version 4 UUID.
     pub fn uuid(&self) -> String {
         let (high, low) = (self.u64(), self.u64());
-        format!(
-            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0x0fff,
-            0x8000 | (low >> 48) & 0x3fff,
-            low & 0xffff_ffff_ffff,
-        )
+        let parts = [
+            (high >> 32, 8),
+            (high >> 16, 4),
+            (0x4000 | high & 0x0fff, 4),
+            (0x8000 | (low >> 48) & 0x3fff, 4),
+            (low, 12),
+        ];
+        let mut text = String::with_capacity(36);
+        for (number, digits) in parts {
+            if !text.is_empty() {
+                text.push('-');
+            }
+            let digits = (0..digits).rev();
+            text.extend(digits.map(|digit| hex((number >> (4 * digit)) as u8)));
+        }
+        text
     }
 
     /// `length` characters for the end of a generated name, as Kubernetes makes them.
@@ -97,6 +105,11 @@ impl Random {
         };
         (0..length).map(pick).collect()
     }
+}
+
+/// The last four bits of a number as a digit.
+fn hex(number: u8) -> char {
+    char::from(b"0123456789abcdef"[usize::from(number & 15)])
 }
 
 fn split_mix(state: &mut u64) -> u64 {

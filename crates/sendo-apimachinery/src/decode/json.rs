@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::document::{Document, Node};
 use crate::go_text::go_quote;
+use crate::json_text::plain_length;
 
 /// How deep JSON may nest at all.
 const MAX_NESTING: usize = 10_000;
@@ -250,12 +251,6 @@ impl<'a> Reader<'a> {
         };
         Err(format!("invalid character {shown} {context}"))
     }
-}
-
-/// How many bytes come before one that ends a string, begins an escape or may not be there.
-fn plain_length(bytes: &[u8]) -> usize {
-    let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    bytes.iter().position(ends).unwrap_or(bytes.len())
 }
 
 /// Resolves the escapes of a string that was checked before.

@@ -44,6 +44,18 @@ impl PathText {
             }
         }
     }
+
+    /// Adds one letter of ASCII.
+    pub(super) fn push_byte(&mut self, byte: u8) {
+        debug_assert!(byte.is_ascii());
+        match self {
+            PathText::Short { len, bytes } if usize::from(*len) < SHORT => {
+                bytes[usize::from(*len)] = byte;
+                *len += 1;
+            }
+            _ => self.push(char::from(byte).encode_utf8(&mut [0; 1])),
+        }
+    }
 }
 
 impl Default for PathText {
@@ -85,7 +97,9 @@ mod tests {
         let mut whole = String::new();
         for part in ["", "spec", "é"].iter().cycle().take(120) {
             text.push(part);
+            text.push_byte(b'.');
             whole.push_str(part);
+            whole.push('.');
             assert_eq!(text.as_str(), whole);
             assert_eq!(matches!(text, PathText::Short { .. }), whole.len() <= SHORT);
         }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::element::equals;
 use super::place::{ListOf, MapOf, Place, Shaped, items, members};
 use super::set::FieldSet;
+use crate::json_text::is_plain;
 
 /// What a creator does not get.
 #[derive(Clone, Copy)]
@@ -204,8 +205,7 @@ impl Walk {
 
 /// Writes a text as JSON has it between quotes.
 fn push_text(out: &mut String, text: &str) {
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if text.bytes().all(is_plain) {
+    if is_plain(text) {
         return out.push_str(text);
     }
     let quoted = Value::from(text).to_string();

@@ -46,14 +46,19 @@ impl Places {
 fn number_of(name: &str) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let bytes = name.as_bytes();
-    let (begin, end) = match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(begin), Some(end)) => (u64::from_le_bytes(*begin), u64::from_le_bytes(*end)),
-        _ => {
-            let short = bytes
-                .iter()
-                .fold(0, |all, byte| all << 8 | u64::from(*byte));
-            (short, 0)
-        }
+    // Eight bytes of either end where there are as many, or four, or one.
+    let (begin, end) = if let (Some(begin), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        (u64::from_le_bytes(*begin), u64::from_le_bytes(*end))
+    } else if let (Some(begin), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (begin, end) = (u32::from_le_bytes(*begin), u32::from_le_bytes(*end));
+        (begin.into(), end.into())
+    } else if let (Some(begin), Some(end)) = (bytes.first(), bytes.last()) {
+        (
+            u64::from(*begin),
+            u64::from(*end) << 8 | u64::from(bytes[bytes.len() / 2]),
+        )
+    } else {
+        (0, 0)
     };
     let mixed = (begin ^ (bytes.len() as u64) << 56).wrapping_mul(ODD) ^ end.rotate_left(29);
     (mixed.wrapping_mul(ODD) >> 40) as usize

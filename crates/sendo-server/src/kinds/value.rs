@@ -26,6 +26,8 @@ pub(crate) trait Read {
     fn entries<'a>(&'a self, key: &str) -> impl Iterator<Item = (&'a str, &'a Value)>;
     /// Whether the member is there and not null.
     fn has(&self, key: &str) -> bool;
+    /// The members that are there and not null: for those who look for one of many.
+    fn present(&self) -> Vec<&str>;
 }
 
 static NULL: Value = Value::Null;
@@ -66,6 +68,12 @@ impl Read for Value {
 
     fn has(&self, key: &str) -> bool {
         !self.at(key).is_null()
+    }
+
+    fn present(&self) -> Vec<&str> {
+        let members = self.as_object().into_iter().flatten();
+        let present = members.filter(|(_, value)| !value.is_null());
+        present.map(|(key, _)| key.as_str()).collect()
     }
 }
 

@@ -122,6 +122,9 @@ pub(super) fn sync_app_armor(pod: &mut Value) {
     if pod.at("spec").at("os").text("name") == "windows" {
         return;
     }
+    if !has_any(pod.at("metadata").at("annotations"), APP_ARMOR) {
+        return;
+    }
     let annotations = pod.at("metadata").at("annotations").clone();
     let of_pod = pod
         .at("spec")
@@ -130,7 +133,7 @@ pub(super) fn sync_app_armor(pod: &mut Value) {
         .clone();
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         for container in pod.object("spec").items_mut(list) {
-            let key = format!("{APP_ARMOR}{}", container.text("name"));
+            let key = [APP_ARMOR, container.text("name")].concat();
             let field = app_armor_field(annotations.text(&key));
             let has_field = container.at("securityContext").has("appArmorProfile");
             if let Some(field) = field.filter(|field| !has_field && *field != of_pod) {
@@ -140,6 +143,12 @@ pub(super) fn sync_app_armor(pod: &mut Value) {
             }
         }
     }
+}
+
+/// Whether there is an annotation whose key begins so.
+fn has_any(annotations: &Value, prefix: &str) -> bool {
+    let mut keys = annotations.as_object().into_iter().flatten();
+    keys.any(|(key, _)| key.starts_with(prefix))
 }
 
 /// Annotations that may not change with a pod.
@@ -189,7 +198,7 @@ pub(super) fn match_fields(errors: &mut Errors, path: &Path, pod: &Value) {
         same_profile(errors, &path, annotation, profile, Profile::Seccomp);
     }
     super::each_container(spec, path, |container, path| {
-        let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
+        let key = [SECCOMP_CONTAINER, container.text("name")].concat();
         if let Some(annotation) = annotations.at(&key).as_str() {
             let profile = container.at("securityContext").at("seccompProfile");
             let path = path.child("securityContext").child("seccompProfile");
@@ -203,7 +212,7 @@ pub(super) fn match_fields(errors: &mut Errors, path: &Path, pod: &Value) {
     super::each_container(spec, path, |container, path| {
         let own = container.at("securityContext").at("appArmorProfile");
         let profile = if own.is_null() { of_pod } else { own };
-        let key = format!("{APP_ARMOR}{}", container.text("name"));
+        let key = [APP_ARMOR, container.text("name")].concat();
         if let Some(annotation) = annotations.at(&key).as_str() {
             let path = path.child("securityContext").child("appArmorProfile");
             same_profile(errors, &path, annotation, profile, Profile::AppArmor);

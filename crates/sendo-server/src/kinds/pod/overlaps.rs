@@ -20,10 +20,13 @@ impl File {
     }
 
     fn overlaps(&self, other: &File) -> bool {
-        let (one, two) = (format!("{}/", self.path), format!("{}/", other.path));
+        let is_within = |one: &str, two: &str| {
+            let below = one.strip_prefix(two);
+            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
         !self.path.is_empty()
             && !other.path.is_empty()
-            && (one.starts_with(&two) || two.starts_with(&one))
+            && (is_within(&self.path, &other.path) || is_within(&other.path, &self.path))
     }
 
     fn shown(&self) -> String {
@@ -45,6 +48,9 @@ pub(super) fn warnings(volume: &Value) -> Vec<String> {
     ];
     for (key, kind, name_key) in configs {
         let source = volume.at(key);
+        if source.is_null() {
+            continue;
+        }
         let what = format!("{kind} {:?}", source.text(name_key));
         collisions(&mut warnings, name, &what, &files(source, ""));
     }

@@ -69,7 +69,8 @@ pub(super) struct Place<'a> {
 /// The source of a volume: there must be exactly one.
 pub(super) fn source(errors: &mut Errors, path: &Path, volume: &Value, place: &Place<'_>) {
     let mut first = true;
-    for key in SOURCES.into_iter().filter(|key| volume.has(key)) {
+    let present = volume.present();
+    for key in SOURCES.into_iter().filter(|key| present.contains(key)) {
         if first {
             one_source(errors, path, key, volume, place);
         } else {

@@ -121,11 +121,11 @@ pub(crate) fn of_template(path: &Path, template: &Value) -> Vec<String> {
     for (container_path, container) in &containers {
         let name = container.text("name");
         let security = container.at("securityContext");
-        let key = format!("{SECCOMP_CONTAINER}{name}");
+        let key = [SECCOMP_CONTAINER, name].concat();
         if !security.has("seccompProfile") && annotations.has(&key) {
             warnings.add(&annotations_path.key(&key), SECCOMP_FIELD);
         }
-        let key = format!("{APP_ARMOR}{name}");
+        let key = [APP_ARMOR, name].concat();
         if !path.is_root()
             && !security.has("appArmorProfile")
             && let Some(profile) = annotations.at(&key).as_str()
@@ -212,19 +212,18 @@ fn placement(warnings: &mut Warnings, path: &Path, spec: &Value) {
 fn volumes(warnings: &mut Warnings, path: &Path, spec: &Value) {
     for (i, volume) in spec.items("volumes").iter().enumerate() {
         let path = path.index(i);
+        let present = volume.present();
         for (key, shown, why) in GONE_VOLUMES {
-            if volume.has(key) {
+            if present.contains(&key) {
                 warnings.add(&path.child(shown), why);
             }
         }
         let template = volume.at("ephemeral").at("volumeClaimTemplate");
-        let path = path
-            .child("ephemeral")
-            .child("volumeClaimTemplate")
-            .child("spec");
-        warnings
-            .0
-            .extend(claim::spec_warnings(&path, template.at("spec")));
+        if !template.is_null() {
+            let path = path.child("ephemeral").child("volumeClaimTemplate");
+            let found = claim::spec_warnings(&path.child("spec"), template.at("spec"));
+            warnings.0.extend(found);
+        }
     }
     for volume in spec.items("volumes") {
         warnings.0.extend(overlaps::warnings(volume));

@@ -54,12 +54,12 @@ const COUNTED: [&str; 9] = [
 
 /// The amount at a place of an object; nothing where there is none.
 pub(crate) fn amount(value: &Value) -> Quantity {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => String::new(),
+    let read = match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
     };
-    text.parse().unwrap_or_else(|_| nothing())
+    read.unwrap_or_else(nothing)
 }
 
 /// Whether two lists of resources are of the same amounts, however they are written.

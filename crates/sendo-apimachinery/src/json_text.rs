@@ -1,0 +1,54 @@
+//! The text of JSON strings.
+
+/// How many bytes come before one that ends a JSON string, begins an escape or
+/// may not stand in one.
+///
+/// Every string of a body is read and written by this, so it looks at eight bytes
+/// at a time.
+pub fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    // The lowest byte below a number has its highest bit set, and none before it has.
+    let below = |eight: u64, number: u64| eight.wrapping_sub(ONES * number) & !eight & (ONES << 7);
+    let equal = |eight: u64, byte: u8| below(eight ^ (ONES * u64::from(byte)), 1);
+    let (chunks, rest) = bytes.as_chunks();
+    for (i, eight) in chunks.iter().enumerate() {
+        let eight = u64::from_le_bytes(*eight);
+        let ends = equal(eight, b'"') | equal(eight, b'\\') | below(eight, 0x20);
+        if ends != 0 {
+            return i * 8 + ends.trailing_zeros() as usize / 8;
+        }
+    }
+    let length = rest.iter().position(ends);
+    bytes.len() - rest.len() + length.unwrap_or(rest.len())
+}
+
+/// Whether a text is the same between the quotes of a JSON string.
+pub fn is_plain(text: &str) -> bool {
+    plain_length(text.as_bytes()) == text.len()
+}
+
+fn ends(byte: &u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..0x20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn bytes_are_counted_as_if_one_by_one(bytes: Vec<u8>) {
+            for from in 0..bytes.len() {
+                let bytes = &bytes[from..];
+                let length = bytes.iter().position(ends).unwrap_or(bytes.len());
+                proptest::prop_assert_eq!(plain_length(bytes), length);
+            }
+        }
+
+        #[test]
+        fn plain_texts_are_written_as_they_are(text in r#"[a-z"\\\n\x7fé]{0,20}"#) {
+            let written = serde_json::Value::from(text.as_str()).to_string();
+            proptest::prop_assert_eq!(is_plain(&text), written == format!("\"{text}\""));
+        }
+    }
+}
