@@ -5,7 +5,7 @@
 //! group of which this server can only tell that it is away: requests are not
 //! forwarded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sendo_apimachinery::{Meta, Status};
@@ -38,7 +38,7 @@ pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
     let services = services(server)?;
     let mut remote: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in entries(server, &services).await? {
-        let service = wire::decode(&entry.value, entry.modified, &services.stored);
+        let service = wire::object(&entry);
         let spec = &service["spec"];
         if spec["service"].is_null() || Meta::of(&service).deletion_timestamp().is_some() {
             continue;
@@ -48,7 +48,7 @@ pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
             .entry(group.to_owned())
             .or_default()
             .push(version.to_owned());
-        mark_away(server, &services, &entry, &service).await?;
+        mark_away(server, &services, &entry).await?;
     }
     for versions in remote.values_mut() {
         versions.sort_by_key(|version| discovery::rank(version));
@@ -70,8 +70,7 @@ pub(crate) async fn announce(server: &Arc<Server>) -> Result<(), Status> {
         if wanted.remove(name).is_some() {
             continue;
         }
-        let service = wire::decode(&entry.value, entry.modified, &services.stored);
-        if Meta::of(&service).label(MANAGED) == Some("true") {
+        if Meta::of(&wire::object(&entry)).label(MANAGED) == Some("true") {
             transaction = transaction
                 .unchanged(entry.key.clone(), entry.modified)
                 .delete(entry.key.clone());
@@ -101,17 +100,14 @@ fn versions_of_definitions(catalog: &Catalog) -> BTreeMap<String, (String, Strin
     for group in catalog.groups() {
         for version in group.versions() {
             let resources = group.resources(version).unwrap_or_default();
-            if resources.iter().any(|resource| resource.custom.is_some()) {
+            // A built-in version has its APIService, whatever definitions add to it.
+            let is_custom = resources.iter().all(|resource| resource.custom.is_some());
+            if is_custom && !resources.is_empty() {
                 let name = format!("{version}.{}", group.name);
                 versions.insert(name, (group.name.clone(), version.to_owned()));
             }
         }
     }
-    let built_in: BTreeSet<String> = Catalog::builtin()
-        .groups()
-        .flat_map(|group| group.versions().map(|own| format!("{own}.{}", group.name)))
-        .collect();
-    versions.retain(|name, _| !built_in.contains(name));
     versions
 }
 
@@ -150,12 +146,8 @@ pub(crate) fn available(now: &str) -> Value {
 }
 
 /// Writes that a group elsewhere cannot be reached.
-async fn mark_away(
-    server: &Server,
-    services: &Resource,
-    entry: &Entry,
-    service: &Value,
-) -> Result<(), Status> {
+async fn mark_away(server: &Server, services: &Resource, entry: &Entry) -> Result<(), Status> {
+    let service = wire::object(entry);
     let at = &service["spec"]["service"];
     let [namespace, name] = ["namespace", "name"].map(|key| at[key].as_str().unwrap_or(""));
     let key = Keys::new("", "services", true).object(Some(namespace), name);
@@ -183,9 +175,10 @@ async fn mark_away(
         "reason": reason,
         "message": message,
     });
+    let service = wire::decode(&entry.value, entry.modified, &services.stored);
     let mut new = service.clone();
     new["status"] = json!({"conditions": [condition]});
-    ownership::update_own(server, services, "status", service, &mut new, &now);
+    ownership::update_own(server, services, "status", &service, &mut new, &now);
     let put = Transaction::new()
         .unchanged(entry.key.clone(), entry.modified)
         .put(entry.key.clone(), server.encode(services, &mut new));

@@ -7,10 +7,11 @@
 //! reader without a selector ever decodes.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use sendo_apimachinery::json_text::{is_plain, plain_length};
-use sendo_store::Revision;
+use sendo_store::{Entry, Revision};
 use serde_json::Value;
 
 /// How every stored object begins.
@@ -159,6 +160,13 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
 
 fn write_other(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("a JSON value writes into memory");
+}
+
+/// The object an entry holds, in its stored form: decoded once, for all who ask.
+pub(crate) fn object(entry: &Entry) -> Arc<Value> {
+    entry.memo.get_or_init(|| {
+        serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours")
+    })
 }
 
 /// The object an entry holds, with its kind, version and resourceVersion.

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use sendo_apimachinery::Status;
-use sendo_store::{At, Entry, KeyRange};
+use sendo_store::{At, KeyRange};
 use serde_json::Value;
 
 use crate::call::{Call, backend};
 use crate::keys::Keys;
+use crate::wire;
 
 /// The object of that name in its stored form, if there is one.
 pub(super) async fn get(
@@ -22,7 +23,7 @@ pub(super) async fn get(
     let key = keys.object(namespace, name);
     let found = call.server.store.get(&key, At::Latest).await;
     let entry = found.map_err(backend)?.entry;
-    Ok(entry.as_deref().map(decode))
+    Ok(entry.as_deref().map(wire::object))
 }
 
 /// All objects of a namespace, or of the cluster, in their stored form, by name.
@@ -34,11 +35,5 @@ pub(super) async fn list(
     let range = KeyRange::prefix(&keys.collection(namespace));
     let page = call.server.store.range(range, At::Latest, None).await;
     let entries = page.map_err(backend)?.entries;
-    Ok(entries.iter().map(|entry| decode(entry)).collect())
-}
-
-fn decode(entry: &Entry) -> Arc<Value> {
-    entry.memo.get_or_init(|| {
-        serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours")
-    })
+    Ok(entries.iter().map(|entry| wire::object(entry)).collect())
 }
