@@ -3,7 +3,8 @@
 //! The real ones are of kube-apiserver 1.36 with etcd (without fsync) on two
 //! cores that the client shares, or measured in the same run, if a kubeconfig
 //! of one is given. All servers run at once and are asked in turn, round after
-//! round, so that each meets the machine in the same moods; the middle round counts.
+//! round, each once the machine has nothing else to do, so that all meet it in the
+//! same moods; the middle round counts.
 
 mod client;
 mod load;

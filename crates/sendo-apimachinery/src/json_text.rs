@@ -6,20 +6,16 @@
 /// Every string of a body is read and written by this, so it looks at eight bytes
 /// at a time.
 pub fn plain_length(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    // The lowest byte below a number has its highest bit set, and none before it has.
-    let below = |eight: u64, number: u64| eight.wrapping_sub(ONES * number) & !eight & (ONES << 7);
-    let equal = |eight: u64, byte: u8| below(eight ^ (ONES * u64::from(byte)), 1);
     let (chunks, rest) = bytes.as_chunks();
     for (i, eight) in chunks.iter().enumerate() {
-        let eight = u64::from_le_bytes(*eight);
-        let ends = equal(eight, b'"') | equal(eight, b'\\') | below(eight, 0x20);
+        let ends = ends(*eight);
         if ends != 0 {
-            return i * 8 + ends.trailing_zeros() as usize / 8;
+            return i * 8 + first(ends);
         }
     }
-    let length = rest.iter().position(ends);
-    bytes.len() - rest.len() + length.unwrap_or(rest.len())
+    let mut last = [b'"'; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    chunks.len() * 8 + first(ends(last))
 }
 
 /// Whether a text is the same between the quotes of a JSON string.
@@ -27,8 +23,17 @@ pub fn is_plain(text: &str) -> bool {
     plain_length(text.as_bytes()) == text.len()
 }
 
-fn ends(byte: &u8) -> bool {
-    matches!(byte, b'"' | b'\\' | 0..0x20)
+/// The lowest of eight bytes that is not plain has its highest bit set, and none before it has.
+fn ends(eight: [u8; 8]) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let eight = u64::from_le_bytes(eight);
+    let below = |eight: u64, number: u64| eight.wrapping_sub(ONES * number) & !eight & (ONES << 7);
+    let equal = |byte: u8| below(eight ^ (ONES * u64::from(byte)), 1);
+    equal(b'"') | equal(b'\\') | below(eight, 0x20)
+}
+
+fn first(ends: u64) -> usize {
+    ends.trailing_zeros() as usize / 8
 }
 
 #[cfg(test)]
@@ -40,6 +45,7 @@ mod tests {
         fn bytes_are_counted_as_if_one_by_one(bytes: Vec<u8>) {
             for from in 0..bytes.len() {
                 let bytes = &bytes[from..];
+                let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
                 let length = bytes.iter().position(ends).unwrap_or(bytes.len());
                 proptest::prop_assert_eq!(plain_length(bytes), length);
             }

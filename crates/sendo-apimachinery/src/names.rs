@@ -114,9 +114,11 @@ pub fn generate_name(prefix: &str, check: Check) -> Vec<String> {
 /// A name with an optional domain before a `/`: label keys, finalizers, condition types.
 pub fn qualified_name(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
-    let name = match value.split_once('/') {
+    let slash = |byte| byte == b'/';
+    let split = value.bytes().position(slash);
+    let name = match split.map(|at| (&value[..at], &value[at + 1..])) {
         None => value,
-        Some((_, name)) if name.contains('/') => {
+        Some((_, name)) if name.bytes().any(slash) => {
             let rule = qualified_rule();
             return vec![format!(
                 "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -348,8 +350,21 @@ fn is_label(value: &str) -> bool {
     })
 }
 
+/// Whether a text is labels with dots between them, in one look at each byte.
 fn is_subdomain(value: &str) -> bool {
-    value.split('.').all(is_label)
+    let mut before = b'.';
+    for &byte in value.as_bytes() {
+        let fits = match byte {
+            b'.' => is_lower_alphanumeric(before),
+            b'-' => before != b'.',
+            _ => is_lower_alphanumeric(byte),
+        };
+        if !fits {
+            return false;
+        }
+        before = byte;
+    }
+    is_lower_alphanumeric(before)
 }
 
 fn is_qualified_part(value: &str) -> bool {

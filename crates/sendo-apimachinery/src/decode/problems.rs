@@ -29,8 +29,13 @@ impl Problems {
     /// Goes down into an item; what it returns leads back.
     pub(super) fn enter_item(&mut self, index: usize) -> usize {
         let outer = self.path.len();
-        // Text takes every write.
-        let _ = write!(self.path, "[{index}]");
+        self.path.push('[');
+        match u8::try_from(index) {
+            Ok(digit @ 0..=9) => self.path.push(char::from(b'0' + digit)),
+            // Text takes every write.
+            _ => drop(write!(self.path, "{index}")),
+        }
+        self.path.push(']');
         outer
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::element::equals;
 use super::place::{ListOf, MapOf, Place, Shaped, items, members};
 use super::set::FieldSet;
-use crate::json_text::is_plain;
+use crate::json_text::plain_length;
 
 /// What a creator does not get.
 #[derive(Clone, Copy)]
@@ -205,11 +205,23 @@ impl Walk {
 
 /// Writes a text as JSON has it between quotes.
 fn push_text(out: &mut String, text: &str) {
-    if is_plain(text) {
-        return out.push_str(text);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (plain, more) = rest.split_at(plain_length(rest.as_bytes()));
+        out.push_str(plain);
+        // Names of items are JSON themselves, with quotes and nothing worse.
+        rest = match more.strip_prefix('"') {
+            Some(behind) => {
+                out.push_str("\\\"");
+                behind
+            }
+            None => {
+                let quoted = Value::from(more).to_string();
+                out.push_str(&quoted[1..quoted.len() - 1]);
+                return;
+            }
+        };
     }
-    let quoted = Value::from(text).to_string();
-    out.push_str(&quoted[1..quoted.len() - 1]);
 }
 
 #[cfg(test)]
