@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::element::equals;
 use super::place::{ListOf, MapOf, Place, Shaped, items, members};
 use super::set::FieldSet;
-use crate::json_text::plain_length;
+use crate::json_text::is_plain;
 
 /// What a creator does not get.
 #[derive(Clone, Copy)]
@@ -205,22 +205,17 @@ impl Walk {
 
 /// Writes a text as JSON has it between quotes.
 fn push_text(out: &mut String, text: &str) {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (plain, more) = rest.split_at(plain_length(rest.as_bytes()));
-        out.push_str(plain);
-        // Names of items are JSON themselves, with quotes and nothing worse.
-        rest = match more.strip_prefix('"') {
-            Some(behind) => {
-                out.push_str("\\\"");
-                behind
-            }
-            None => {
-                let quoted = Value::from(more).to_string();
-                out.push_str(&quoted[1..quoted.len() - 1]);
-                return;
-            }
-        };
+    // Names of items are JSON themselves, with quotes and nothing worse.
+    for (i, part) in text.split('"').enumerate() {
+        if i > 0 {
+            out.push_str("\\\"");
+        }
+        if is_plain(part) {
+            out.push_str(part);
+        } else {
+            let quoted = Value::from(part).to_string();
+            out.push_str(&quoted[1..quoted.len() - 1]);
+        }
     }
 }
 

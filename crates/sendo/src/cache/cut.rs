@@ -217,85 +217,40 @@ impl Cut<'_> {
 
 /// The place behind the value that begins at `at`; or, from inside of `depth`
 /// objects and lists, behind those.
-fn end(json: &[u8], at: usize, depth: usize) -> Option<usize> {
-    if depth > 0 {
-        return closed(json, at, depth);
-    }
-    match json.get(at)? {
-        b'"' => text(json, at),
-        b'{' | b'[' => closed(json, at + 1, 1),
-        _ => {
-            let is_over = |byte: &u8| b",:]} \t\r\n".contains(byte);
-            let length = json[at..].iter().position(is_over)?;
-            (length > 0).then_some(at + length)
-        }
-    }
-}
-
-/// The place behind `depth` objects and lists, from inside of them.
-///
-/// Half of most objects is fields that nobody reads, so eight bytes are passed at a
-/// time, without a look at each: those that hold an escape or may be the last excepted.
-fn closed(json: &[u8], mut at: usize, mut depth: usize) -> Option<usize> {
-    let mut in_text = false;
+fn end(json: &[u8], mut at: usize, mut depth: usize) -> Option<usize> {
     loop {
-        let rest = json.get(at..)?;
-        if let Some(eight) = rest.first_chunk() {
-            let eight = Eight(u64::from_le_bytes(*eight));
-            let quotes = eight.equal_to(b'"');
-            // How many quotes there were up to each byte: those behind an odd one are text.
-            let (before, outside) = (quotes.wrapping_mul(ONES), ONES * u64::from(!in_text));
-            let outside = (before ^ outside) & ONES;
-            let lower = Eight(eight.0 | (ONES << 5));
-            let opened = count(lower.equal_to(b'{') & outside);
-            let closed = count(lower.equal_to(b'}') & outside);
-            if closed < depth && eight.equal_to(b'\\') == 0 {
-                depth = depth + opened - closed;
-                in_text ^= count(quotes) % 2 == 1;
-                at += 8;
+        match json.get(at)? {
+            b'"' => {
+                at = text(json, at)?;
+                // Managed fields, which most of this is, are names of this form.
+                if depth > 0 && json[at..].starts_with(b":{},") {
+                    at += 4;
+                    continue;
+                }
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                at += 1;
+            }
+            // Within others, what stands between texts matters to nobody.
+            _ if depth > 0 => {
+                at += 1;
                 continue;
             }
-        }
-        if rest.is_empty() {
-            return None;
-        }
-        let behind = at + rest.len().min(8);
-        while at < behind {
-            match json[at] {
-                b'"' => in_text = !in_text,
-                b'\\' if in_text => at += 1,
-                b'{' | b'[' if !in_text => depth += 1,
-                b'}' | b']' if !in_text => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Some(at + 1);
-                    }
-                }
-                _ => {}
+            _ => {
+                let is_over = |byte: &u8| b",:]} \t\r\n".contains(byte);
+                let length = json[at..].iter().position(is_over)?;
+                return (length > 0).then_some(at + length);
             }
-            at += 1;
+        }
+        if depth == 0 {
+            return Some(at);
         }
     }
-}
-
-const ONES: u64 = u64::from_le_bytes([1; 8]);
-
-/// Eight bytes that are looked at together.
-#[derive(Clone, Copy)]
-struct Eight(u64);
-
-impl Eight {
-    /// A one in place of each byte that is `byte`.
-    fn equal_to(self, byte: u8) -> u64 {
-        const LOW: u64 = ONES * 0x7f;
-        let differing = self.0 ^ (ONES * u64::from(byte));
-        (!(((differing & LOW) + LOW) | differing) >> 7) & ONES
-    }
-}
-
-/// How many of eight bytes are one, the others being zero.
-fn count(ones: u64) -> usize {
-    (ones.wrapping_mul(ONES) >> 56) as usize
 }
 
 /// The place behind the string that begins at `at`.
@@ -317,6 +272,7 @@ fn text(json: &[u8], at: usize) -> Option<usize> {
 /// reads, so they are passed eight bytes at a time; most are so short that a
 /// search made for long ones takes longer.
 fn quote_or_escape(json: &[u8], mut at: usize) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
     // The lowest byte that is zero has its highest bit set, and none below it has.
     let zeros = |bytes: u64| bytes.wrapping_sub(ONES) & !bytes & (ONES << 7);
     while let Some(eight) = json.get(at..)?.first_chunk() {
