@@ -108,6 +108,12 @@ impl History {
         self.log.range(span).map(|(_, logged)| &logged.batch)
     }
 
+    /// The transaction that was `back` before `revision`, if it is kept.
+    pub(crate) fn earlier(&self, revision: Revision, back: u64) -> Option<Batch> {
+        let then = Revision(revision.0.checked_sub(back)?);
+        self.log.get(&then).map(|logged| logged.batch.clone())
+    }
+
     pub(crate) fn get(&self, key: &str, at: At) -> Result<Lookup, Error> {
         let revision = self.resolve(at)?;
         let mut since = self.after(revision).flat_map(|batch| batch.changes.iter());

@@ -25,6 +25,10 @@ pub(crate) use store::OnLive;
 /// How many transactions are forgotten while a lock is held once.
 pub(crate) const SLICE: usize = 1024;
 
+/// How many transactions a watcher may be behind and still find what others
+/// derived from a change; see [`Memo`](crate::Memo).
+const FRESH: u64 = 1000;
+
 /// A state that changes, and its watchers.
 #[derive(Default)]
 pub(crate) struct Live {
@@ -85,11 +89,13 @@ impl Live {
             return Ok(None);
         };
         let waiting = state.feeds.publish(&batch);
+        let stale = state.history.earlier(batch.revision, FRESH);
         drop(state);
 
         // Wakers, and the memos in what is forgotten, run code that is not
         // ours: never under the lock.
         self.wake(waiting);
+        forget_derived(stale);
         Ok(Some(batch))
     }
 
@@ -123,9 +129,14 @@ impl Live {
         let feeds = &mut state.feeds;
         let waiting: Vec<_> = batches.iter().flat_map(|b| feeds.publish(b)).collect();
         feeds.forget(forgotten);
+        let stale = batches
+            .iter()
+            .filter_map(|b| state.history.earlier(b.revision, FRESH));
+        let stale: Vec<Batch> = stale.collect();
         drop(state);
         drop(replaced);
         self.wake(waiting);
+        forget_derived(stale);
     }
 
     pub(crate) fn watch(
@@ -173,6 +184,13 @@ struct LiveWatch {
     watcher: WatcherId,
     /// Everything up to here has been handed out.
     seen: Revision,
+}
+
+/// Drops what watchers derived from changes, which they hardly need any more.
+fn forget_derived(stale: impl IntoIterator<Item = Batch>) {
+    for batch in stale {
+        batch.changes.iter().for_each(|change| change.memo.forget());
+    }
 }
 
 impl WatchSource for LiveWatch {

@@ -211,6 +211,26 @@ async fn all_watches_are_handed_the_same_change() {
 }
 
 #[tokio::test]
+async fn what_watchers_derived_from_a_change_is_forgotten_after_a_while() {
+    let store = memory(Retention::default());
+    let mut watch = store.watch(KeyRange::all(), Revision(0)).unwrap();
+    store
+        .commit(Transaction::new().put("a", "0"))
+        .await
+        .unwrap();
+    let change = Arc::clone(&watch.next().await.unwrap().unwrap().changes[0]);
+    change.memo.get_or_init(|| "encoded");
+    let mut is_kept = Vec::new();
+    for number in 1..=1001 {
+        is_kept.push(change.memo.get::<&str>().is_some());
+        let next = Transaction::new().put("b", number.to_string());
+        store.commit(next).await.unwrap();
+    }
+    assert!(is_kept[..999].iter().all(|kept| *kept));
+    assert_eq!(change.memo.get::<&str>(), None);
+}
+
+#[tokio::test]
 async fn watches_opened_after_one_another_begin_where_each_asked() {
     let store = memory(Retention::default());
     put_times(&store, 40).await;
