@@ -244,7 +244,7 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
             Ok::<_, Infallible>(response.map(|body| busy.until_sent(body)))
         }
     });
-    let mut streams = Streams::new(tasks.clone());
+    let mut streams = Streams::new(tasks.clone(), server.world().clock().clone());
     let mut builder = auto::Builder::new(streams.executor());
     builder
         .http1()

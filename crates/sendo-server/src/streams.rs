@@ -1,16 +1,24 @@
 //! Where the requests of a connection are worked on.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
-use sendo_world::Tasks;
+use sendo_world::{Clock, Tasks};
 
-/// How often the connection and a stream are looked at in turn before other
+/// How often the connection and its streams are looked at in turn before other
 /// tasks have their turn.
 const ROUNDS: usize = 16;
+
+/// What costs less to answer than to hand over to another thread, about.
+const QUICK: Duration = Duration::from_micros(50);
+
+/// How many quick streams are worked on before their answers are sent, together.
+const TOGETHER: usize = 8;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -18,12 +26,16 @@ type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 ///
 /// One that comes alone, and can be answered at once, is worked on by the task
 /// of its connection: for most requests it would cost more to wake another thread
-/// than to answer. The others become tasks of their own: all but one of those
+/// than to answer. So are those that come together, as long as answers take no
+/// time to speak of. The others become tasks of their own: all but one of those
 /// that come together, and what has to wait, such as a watch.
 pub(crate) struct Streams {
     begun: Begun,
     tasks: Tasks,
+    clock: Clock,
     alarm: Arc<Alarm>,
+    /// How long streams were worked on here lately.
+    usual: Duration,
 }
 
 /// Takes the streams that begin: the executor to build a connection with.
@@ -47,11 +59,13 @@ impl Begun {
 
 impl Streams {
     /// No streams yet; `tasks` owns those that become tasks.
-    pub(crate) fn new(tasks: Tasks) -> Self {
+    pub(crate) fn new(tasks: Tasks, clock: Clock) -> Self {
         Streams {
             begun: Begun::default(),
             tasks,
+            clock,
             alarm: Arc::default(),
+            usual: QUICK,
         }
     }
 
@@ -70,35 +84,48 @@ impl Streams {
         let waker = Waker::from(Arc::clone(&alarm));
         let mut inner = Context::from_waker(&waker);
         alarm.begin(context.waker());
-        let mut here: Option<Stream> = None;
+        // Those that wait for their first turn, and those that have had it.
+        let (mut new, mut here) = (VecDeque::new(), Vec::new());
         let mut outcome = Poll::Pending;
         let mut is_over = false;
         for _ in 0..ROUNDS {
             outcome = connection.as_mut().poll(&mut inner);
-            let mut begun = std::mem::take(&mut *self.begun.lock());
-            if here.is_none() {
-                here = begun.pop();
+            new.extend(std::mem::take(&mut *self.begun.lock()));
+            here.retain_mut(|stream: &mut Stream| stream.as_mut().poll(&mut inner).is_pending());
+            let many = if self.usual < QUICK { TOGETHER } else { 1 };
+            let many = many.min(new.len());
+            if many == 1 {
+                self.hand_over(new.drain(1..));
             }
-            for stream in begun {
-                self.tasks.spawn("stream", stream);
+            for mut stream in new.drain(..many) {
+                if self.work_on(&mut stream, &mut inner).is_pending() {
+                    here.push(stream);
+                }
             }
-            if let Some(stream) = &mut here
-                && stream.as_mut().poll(&mut inner).is_ready()
-            {
-                here = None;
-            }
-            is_over = outcome.is_ready() || !alarm.rang();
+            is_over = outcome.is_ready() || (new.is_empty() && !alarm.rang());
             if is_over {
                 break;
             }
         }
-        if let Some(stream) = here {
-            self.tasks.spawn("stream", stream);
-        }
+        self.hand_over(new.into_iter().chain(here));
         if !is_over {
             context.waker().wake_by_ref();
         }
         outcome
+    }
+
+    /// Works on a stream for the first time.
+    fn work_on(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<()> {
+        let began = self.clock.now();
+        let outcome = stream.as_mut().poll(context);
+        self.usual = (self.usual * 7 + (self.clock.now() - began)) / 8;
+        outcome
+    }
+
+    fn hand_over(&self, streams: impl Iterator<Item = Stream>) {
+        for stream in streams {
+            self.tasks.spawn("stream", stream);
+        }
     }
 }
 
@@ -150,9 +177,14 @@ mod tests {
     use std::future::poll_fn;
 
     use hyper::rt::Executor as _;
+    use sendo_world::World;
     use tokio::sync::oneshot;
 
     use super::*;
+
+    fn streams(tasks: Tasks) -> Streams {
+        Streams::new(tasks, World::real().clock().clone())
+    }
 
     /// A connection that carries some streams, and ends when they have.
     async fn carry(streams: &mut Streams, work: Vec<Stream>) {
@@ -181,17 +213,34 @@ mod tests {
         let (owner, found) = (tasks.clone(), Arc::new(Mutex::new(None)));
         let seen = Arc::clone(&found);
         let stream = async move { *seen.lock().unwrap() = Some(owner.running()) };
-        carry(&mut Streams::new(tasks), vec![Box::pin(stream)]).await;
+        carry(&mut streams(tasks), vec![Box::pin(stream)]).await;
         assert_eq!(*found.lock().unwrap(), Some(Vec::new()));
     }
 
     #[tokio::test]
     async fn of_streams_that_come_together_all_but_one_are_tasks() {
         let tasks = Tasks::new("server");
-        let mut streams = Streams::new(tasks.clone());
+        let mut streams = streams(tasks.clone());
         let never = || -> Stream { Box::pin(std::future::pending()) };
         carry(&mut streams, vec![never(), never(), Box::pin(async {})]).await;
         assert_eq!(tasks.running(), ["server/stream", "server/stream"]);
+    }
+
+    #[tokio::test]
+    async fn quick_streams_that_come_together_are_no_tasks() {
+        let tasks = Tasks::new("server");
+        let mut streams = streams(tasks.clone());
+        streams.usual = Duration::ZERO;
+        let most = Arc::new(Mutex::new(0));
+        let quick = || -> Stream {
+            let (owner, most) = (tasks.clone(), Arc::clone(&most));
+            Box::pin(async move {
+                let mut most = most.lock().unwrap();
+                *most = owner.running().len().max(*most);
+            })
+        };
+        carry(&mut streams, (0..TOGETHER * 3).map(|_| quick()).collect()).await;
+        assert_eq!(*most.lock().unwrap(), 0);
     }
 
     #[tokio::test]
@@ -204,14 +253,14 @@ mod tests {
                 tokio::task::yield_now().await;
                 send.send(()).unwrap();
             });
-            carry(&mut Streams::new(tasks.clone()), vec![Box::pin(stream)]).await;
+            carry(&mut streams(tasks.clone()), vec![Box::pin(stream)]).await;
         }
     }
 
     #[tokio::test]
     async fn a_stream_goes_on_when_its_connection_has_ended() {
         let tasks = Tasks::new("server");
-        let mut streams = Streams::new(tasks.clone());
+        let mut streams = streams(tasks.clone());
         let begun = streams.executor();
         let (send, receive) = oneshot::channel();
         let mut connection = std::pin::pin!(async {
@@ -242,7 +291,7 @@ mod tests {
                 .await;
             }
         };
-        let mut streams = Streams::new(tasks.clone());
+        let mut streams = streams(tasks.clone());
         tokio::select! {
             biased;
             () = carry(&mut streams, vec![Box::pin(busy)]) => unreachable!("it has no end"),
