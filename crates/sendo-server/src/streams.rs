@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use sendo_world::{Clock, Tasks};
+use tokio::runtime::Handle;
 
 /// How often the connection and its streams are looked at in turn before other
 /// tasks have their turn.
@@ -17,7 +18,7 @@ const ROUNDS: usize = 16;
 /// What costs less to answer than to hand over to another thread, about.
 const QUICK: Duration = Duration::from_micros(50);
 
-/// How many quick streams are worked on before their answers are sent, together.
+/// How many streams are worked on before their answers are sent, together.
 const TOGETHER: usize = 8;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -27,12 +28,15 @@ type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// One that comes alone, and can be answered at once, is worked on by the task
 /// of its connection: for most requests it would cost more to wake another thread
 /// than to answer. So are those that come together, as long as answers take no
-/// time to speak of. The others become tasks of their own: all but one of those
-/// that come together, and what has to wait, such as a watch.
+/// time to speak of; else each thread gets its share of them, and goes through
+/// that in one go: most of what a request costs is to have the code at hand. What
+/// has to wait, such as a watch, becomes a task of its own.
 pub(crate) struct Streams {
     begun: Begun,
     tasks: Tasks,
     clock: Clock,
+    /// How many threads there are to work on streams.
+    threads: usize,
     alarm: Arc<Alarm>,
     /// How long streams were worked on here lately.
     usual: Duration,
@@ -59,11 +63,15 @@ impl Begun {
 
 impl Streams {
     /// No streams yet; `tasks` owns those that become tasks.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     pub(crate) fn new(tasks: Tasks, clock: Clock) -> Self {
         Streams {
             begun: Begun::default(),
             tasks,
             clock,
+            threads: Handle::current().metrics().num_workers(),
             alarm: Arc::default(),
             usual: QUICK,
         }
@@ -92,12 +100,15 @@ impl Streams {
             outcome = connection.as_mut().poll(&mut inner);
             new.extend(std::mem::take(&mut *self.begun.lock()));
             here.retain_mut(|stream: &mut Stream| stream.as_mut().poll(&mut inner).is_pending());
-            let many = if self.usual < QUICK { TOGETHER } else { 1 };
-            let many = many.min(new.len());
-            if many == 1 {
-                self.hand_over(new.drain(1..));
+            let mut share = new.len().min(TOGETHER);
+            if self.usual >= QUICK {
+                share = share.min(new.len().div_ceil(self.threads));
+                while new.len() > share {
+                    let left = share.max(new.len() - share);
+                    self.hand_over(new.split_off(left));
+                }
             }
-            for mut stream in new.drain(..many) {
+            for mut stream in new.drain(..share) {
                 if self.work_on(&mut stream, &mut inner).is_pending() {
                     here.push(stream);
                 }
@@ -107,7 +118,10 @@ impl Streams {
                 break;
             }
         }
-        self.hand_over(new.into_iter().chain(here));
+        self.hand_over(new);
+        for stream in here {
+            self.tasks.spawn("stream", stream);
+        }
         if !is_over {
             context.waker().wake_by_ref();
         }
@@ -122,10 +136,19 @@ impl Streams {
         outcome
     }
 
-    fn hand_over(&self, streams: impl Iterator<Item = Stream>) {
-        for stream in streams {
-            self.tasks.spawn("stream", stream);
+    /// Has some streams worked on elsewhere, one after the other.
+    fn hand_over(&self, streams: VecDeque<Stream>) {
+        if streams.is_empty() {
+            return;
         }
+        let tasks = self.tasks.clone();
+        self.tasks.spawn("streams", async move {
+            for mut stream in streams {
+                if futures::poll!(stream.as_mut()).is_pending() {
+                    tasks.spawn("stream", stream);
+                }
+            }
+        });
     }
 }
 
@@ -174,6 +197,7 @@ impl Wake for Alarm {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::future::poll_fn;
 
     use hyper::rt::Executor as _;
@@ -186,23 +210,24 @@ mod tests {
         Streams::new(tasks, World::real().clock().clone())
     }
 
-    /// A connection that carries some streams, and ends when they have.
-    async fn carry(streams: &mut Streams, work: Vec<Stream>) {
+    /// A connection that carries some streams, and ends when `last` of them have.
+    async fn carry(streams: &mut Streams, work: Vec<Stream>, mut last: usize) {
         let begun = streams.executor();
+        let (ended, mut all_ended) = tokio::sync::mpsc::unbounded_channel();
         let mut work = Some(work);
-        let (ended, mut all_ended) = tokio::sync::mpsc::channel::<()>(1);
         let mut connection = Box::pin(poll_fn(move |context| {
             for stream in work.take().unwrap_or_default() {
                 let ended = ended.clone();
                 begun.execute(async move {
                     stream.await;
-                    let _ = ended.send(()).await;
+                    let _ = ended.send(());
                 });
             }
-            match all_ended.poll_recv(context) {
-                Poll::Ready(_) => Poll::Ready(()),
-                Poll::Pending => Poll::Pending,
+            while last > 0 {
+                std::task::ready!(all_ended.poll_recv(context));
+                last -= 1;
             }
+            Poll::Ready(())
         }));
         poll_fn(|context| streams.poll(connection.as_mut(), context)).await;
     }
@@ -213,34 +238,54 @@ mod tests {
         let (owner, found) = (tasks.clone(), Arc::new(Mutex::new(None)));
         let seen = Arc::clone(&found);
         let stream = async move { *seen.lock().unwrap() = Some(owner.running()) };
-        carry(&mut streams(tasks), vec![Box::pin(stream)]).await;
+        carry(&mut streams(tasks), vec![Box::pin(stream)], 1).await;
         assert_eq!(*found.lock().unwrap(), Some(Vec::new()));
     }
 
-    #[tokio::test]
-    async fn of_streams_that_come_together_all_but_one_are_tasks() {
-        let tasks = Tasks::new("server");
-        let mut streams = streams(tasks.clone());
-        let never = || -> Stream { Box::pin(std::future::pending()) };
-        carry(&mut streams, vec![never(), never(), Box::pin(async {})]).await;
-        assert_eq!(tasks.running(), ["server/stream", "server/stream"]);
+    /// In which tasks so many streams are worked on that come together: `None` is the connection's.
+    async fn shared_out(count: usize, mut streams: Streams) -> Vec<Option<tokio::task::Id>> {
+        let found = Arc::new(Mutex::new(Vec::new()));
+        let stream = |_| -> Stream {
+            let found = Arc::clone(&found);
+            Box::pin(async move { found.lock().unwrap().push(tokio::task::try_id()) })
+        };
+        carry(&mut streams, (0..count).map(stream).collect(), count).await;
+        found.lock().unwrap().clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_thread_gets_its_share_of_streams_that_come_together() {
+        let mut streams = streams(Tasks::new("server"));
+        streams.threads = 3;
+        let found = shared_out(8, streams).await;
+        let of = |task| found.iter().filter(|found| **found == task).count();
+        let tasks: BTreeSet<_> = found
+            .iter()
+            .map(|task| task.map(|id| id.to_string()))
+            .collect();
+        assert_eq!((of(None), tasks.len()), (3, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quick_streams_that_come_together_are_no_tasks() {
+        let mut streams = streams(Tasks::new("server"));
+        streams.threads = 3;
+        streams.usual = Duration::ZERO;
+        assert_eq!(
+            shared_out(TOGETHER * 3, streams).await,
+            [None; TOGETHER * 3]
+        );
     }
 
     #[tokio::test]
-    async fn quick_streams_that_come_together_are_no_tasks() {
+    async fn streams_that_have_to_wait_become_tasks_wherever_they_were_worked_on() {
         let tasks = Tasks::new("server");
         let mut streams = streams(tasks.clone());
-        streams.usual = Duration::ZERO;
-        let most = Arc::new(Mutex::new(0));
-        let quick = || -> Stream {
-            let (owner, most) = (tasks.clone(), Arc::clone(&most));
-            Box::pin(async move {
-                let mut most = most.lock().unwrap();
-                *most = owner.running().len().max(*most);
-            })
-        };
-        carry(&mut streams, (0..TOGETHER * 3).map(|_| quick()).collect()).await;
-        assert_eq!(*most.lock().unwrap(), 0);
+        streams.threads = 2;
+        let never = || -> Stream { Box::pin(std::future::pending()) };
+        let work = vec![never(), Box::pin(async {}), never(), Box::pin(async {})];
+        carry(&mut streams, work, 2).await;
+        assert_eq!(tasks.running(), ["server/stream", "server/stream"]);
     }
 
     #[tokio::test]
@@ -253,7 +298,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 send.send(()).unwrap();
             });
-            carry(&mut streams(tasks.clone()), vec![Box::pin(stream)]).await;
+            carry(&mut streams(tasks.clone()), vec![Box::pin(stream)], 1).await;
         }
     }
 
@@ -294,7 +339,7 @@ mod tests {
         let mut streams = streams(tasks.clone());
         tokio::select! {
             biased;
-            () = carry(&mut streams, vec![Box::pin(busy)]) => unreachable!("it has no end"),
+            () = carry(&mut streams, vec![Box::pin(busy)], 1) => unreachable!("it has no end"),
             seven = other.output() => assert_eq!(seven, Some(7)),
         }
     }
