@@ -18,8 +18,11 @@ const ROUNDS: usize = 16;
 /// What costs less to answer than to hand over to another thread, about.
 const QUICK: Duration = Duration::from_micros(50);
 
-/// How many streams are worked on before their answers are sent, together.
-const TOGETHER: usize = 8;
+/// How long streams are worked on, about, before their answers are sent together.
+const TURN: Duration = Duration::from_millis(1);
+
+/// How many streams are worked on in a turn at most.
+const TOGETHER: u128 = 16;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -28,14 +31,15 @@ type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// One that comes alone, and can be answered at once, is worked on by the task
 /// of its connection: for most requests it would cost more to wake another thread
 /// than to answer. So are those that come together, as long as answers take no
-/// time to speak of; else each thread gets its share of them, and goes through
-/// that in one go: most of what a request costs is to have the code at hand. What
-/// has to wait, such as a watch, becomes a task of its own.
+/// time to speak of; else half of the threads get a share each, which they go
+/// through at a stretch: much of what a request costs is to have its code at hand.
+/// The other half is left to those who ask. What has to wait, such as a watch,
+/// becomes a task of its own.
 pub(crate) struct Streams {
     begun: Begun,
     tasks: Tasks,
     clock: Clock,
-    /// How many threads there are to work on streams.
+    /// How many threads may work on the streams.
     threads: usize,
     alarm: Arc<Alarm>,
     /// How long streams were worked on here lately.
@@ -71,7 +75,7 @@ impl Streams {
             begun: Begun::default(),
             tasks,
             clock,
-            threads: Handle::current().metrics().num_workers(),
+            threads: Handle::current().metrics().num_workers().div_ceil(2),
             alarm: Arc::default(),
             usual: QUICK,
         }
@@ -100,15 +104,16 @@ impl Streams {
             outcome = connection.as_mut().poll(&mut inner);
             new.extend(std::mem::take(&mut *self.begun.lock()));
             here.retain_mut(|stream: &mut Stream| stream.as_mut().poll(&mut inner).is_pending());
-            let mut share = new.len().min(TOGETHER);
             if self.usual >= QUICK {
-                share = share.min(new.len().div_ceil(self.threads));
+                let share = new.len().div_ceil(self.threads);
                 while new.len() > share {
                     let left = share.max(new.len() - share);
                     self.hand_over(new.split_off(left));
                 }
             }
-            for mut stream in new.drain(..share) {
+            let turn = TURN.as_nanos() / self.usual.as_nanos().max(1);
+            let turn = turn.clamp(1, TOGETHER) as usize;
+            for mut stream in new.drain(..turn.min(new.len())) {
                 if self.work_on(&mut stream, &mut inner).is_pending() {
                     here.push(stream);
                 }
