@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -28,19 +28,18 @@ type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The streams that an HTTP/2 connection carries.
 ///
-/// One that comes alone, and can be answered at once, is worked on by the task
-/// of its connection: for most requests it would cost more to wake another thread
-/// than to answer. So are those that come together, as long as answers take no
-/// time to speak of; else half of the threads get a share each, which they go
-/// through at a stretch: much of what a request costs is to have its code at hand.
-/// The other half is left to those who ask. What has to wait, such as a watch,
-/// becomes a task of its own.
+/// They are worked on by the task of their connection, which sends the answers of
+/// some together: for most requests it would cost more to wake another thread than
+/// to answer, and much of what one costs is to have its code at hand. If answers
+/// take their time, other threads help, each with one stream after the other. What
+/// has to wait, such as a watch, becomes a task of its own.
 pub(crate) struct Streams {
     begun: Begun,
     tasks: Tasks,
     clock: Clock,
-    /// How many threads may work on the streams.
+    /// How many threads there are to work on streams.
     threads: usize,
+    helpers: Arc<AtomicUsize>,
     alarm: Arc<Alarm>,
     /// How long streams were worked on here lately.
     usual: Duration,
@@ -48,20 +47,24 @@ pub(crate) struct Streams {
 
 /// Takes the streams that begin: the executor to build a connection with.
 #[derive(Clone, Default)]
-pub(crate) struct Begun(Arc<Mutex<Vec<Stream>>>);
+pub(crate) struct Begun(Arc<Mutex<VecDeque<Stream>>>);
 
 impl<F> hyper::rt::Executor<F> for Begun
 where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        self.lock().push(Box::pin(stream));
+        self.lock().push_back(Box::pin(stream));
     }
 }
 
 impl Begun {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Stream>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Stream>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> Option<Stream> {
+        self.lock().pop_front()
     }
 }
 
@@ -75,7 +78,8 @@ impl Streams {
             begun: Begun::default(),
             tasks,
             clock,
-            threads: Handle::current().metrics().num_workers().div_ceil(2),
+            threads: Handle::current().metrics().num_workers(),
+            helpers: Arc::default(),
             alarm: Arc::default(),
             usual: QUICK,
         }
@@ -96,64 +100,68 @@ impl Streams {
         let waker = Waker::from(Arc::clone(&alarm));
         let mut inner = Context::from_waker(&waker);
         alarm.begin(context.waker());
-        // Those that wait for their first turn, and those that have had it.
-        let (mut new, mut here) = (VecDeque::new(), Vec::new());
+        // Streams that were worked on and may go on soon.
+        let mut here: Vec<Stream> = Vec::new();
         let mut outcome = Poll::Pending;
         let mut is_over = false;
         for _ in 0..ROUNDS {
             outcome = connection.as_mut().poll(&mut inner);
-            new.extend(std::mem::take(&mut *self.begun.lock()));
-            here.retain_mut(|stream: &mut Stream| stream.as_mut().poll(&mut inner).is_pending());
-            if self.usual >= QUICK {
-                let share = new.len().div_ceil(self.threads);
-                while new.len() > share {
-                    let left = share.max(new.len() - share);
-                    self.hand_over(new.split_off(left));
-                }
-            }
-            let turn = TURN.as_nanos() / self.usual.as_nanos().max(1);
-            let turn = turn.clamp(1, TOGETHER) as usize;
-            for mut stream in new.drain(..turn.min(new.len())) {
-                if self.work_on(&mut stream, &mut inner).is_pending() {
-                    here.push(stream);
-                }
-            }
-            is_over = outcome.is_ready() || (new.is_empty() && !alarm.rang());
+            here.retain_mut(|stream| stream.as_mut().poll(&mut inner).is_pending());
+            self.take_turn(&mut here, &mut inner);
+            is_over = outcome.is_ready() || (self.begun.lock().is_empty() && !alarm.rang());
             if is_over {
                 break;
             }
         }
-        self.hand_over(new);
         for stream in here {
             self.tasks.spawn("stream", stream);
         }
-        if !is_over {
+        if outcome.is_ready() && !self.begun.lock().is_empty() {
+            // They go on without their connection.
+            self.call_helper();
+        } else if !is_over {
             context.waker().wake_by_ref();
         }
         outcome
     }
 
-    /// Works on a stream for the first time.
-    fn work_on(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<()> {
-        let began = self.clock.now();
-        let outcome = stream.as_mut().poll(context);
-        self.usual = (self.usual * 7 + (self.clock.now() - began)) / 8;
-        outcome
+    /// Works on streams that have begun. Those that have to wait are left `here`.
+    fn take_turn(&mut self, here: &mut Vec<Stream>, context: &mut Context<'_>) {
+        if self.usual >= QUICK {
+            let others = self.begun.lock().len().saturating_sub(1);
+            let wanted = others.min(self.threads - 1);
+            for _ in self.helpers.load(SeqCst)..wanted {
+                self.call_helper();
+            }
+        }
+        let turn = TURN.as_nanos() / self.usual.as_nanos().max(1);
+        for _ in 0..turn.clamp(1, TOGETHER) {
+            let Some(mut stream) = self.begun.next() else {
+                return;
+            };
+            let began = self.clock.now();
+            if stream.as_mut().poll(context).is_pending() {
+                here.push(stream);
+            }
+            self.usual = (self.usual * 7 + (self.clock.now() - began)) / 8;
+        }
     }
 
-    /// Has some streams worked on elsewhere, one after the other.
-    fn hand_over(&self, streams: VecDeque<Stream>) {
-        if streams.is_empty() {
-            return;
-        }
-        let tasks = self.tasks.clone();
+    /// Has somebody else work on streams too, as long as there are any.
+    fn call_helper(&self) {
+        let (tasks, begun) = (self.tasks.clone(), self.begun.clone());
+        let helpers = Arc::clone(&self.helpers);
+        helpers.fetch_add(1, SeqCst);
         self.tasks.spawn("streams", async move {
-            for mut stream in streams {
+            while let Some(mut stream) = begun.next() {
                 if futures::poll!(stream.as_mut()).is_pending() {
                     tasks.spawn("stream", stream);
                 }
             }
+            helpers.fetch_sub(1, SeqCst);
         });
+        // The task that was spawned last stays on this thread: let it be another one.
+        self.tasks.spawn("nothing", async {});
     }
 }
 
@@ -202,7 +210,6 @@ impl Wake for Alarm {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::future::poll_fn;
 
     use hyper::rt::Executor as _;
@@ -259,34 +266,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_thread_gets_its_share_of_streams_that_come_together() {
-        let mut streams = streams(Tasks::new("server"));
-        streams.threads = 3;
-        let found = shared_out(8, streams).await;
-        let of = |task| found.iter().filter(|found| **found == task).count();
-        let tasks: BTreeSet<_> = found
-            .iter()
-            .map(|task| task.map(|id| id.to_string()))
-            .collect();
-        assert_eq!((of(None), tasks.len()), (3, 3));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn quick_streams_that_come_together_are_no_tasks() {
+    async fn quick_streams_that_come_together_are_worked_on_by_their_connection() {
         let mut streams = streams(Tasks::new("server"));
         streams.threads = 3;
         streams.usual = Duration::ZERO;
-        assert_eq!(
-            shared_out(TOGETHER * 3, streams).await,
-            [None; TOGETHER * 3]
-        );
+        assert_eq!(shared_out(50, streams).await, [None; 50]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn other_threads_help_with_streams_that_take_their_time() {
+        let mut streams = streams(Tasks::new("server"));
+        assert_eq!(streams.threads, 3);
+        let barrier = Arc::new(std::sync::Barrier::new(3));
+        let stream = |_| -> Stream {
+            let barrier = Arc::clone(&barrier);
+            // Only three at once get past it.
+            Box::pin(async move { drop(barrier.wait()) })
+        };
+        carry(&mut streams, (0..9).map(stream).collect(), 9).await;
     }
 
     #[tokio::test]
     async fn streams_that_have_to_wait_become_tasks_wherever_they_were_worked_on() {
         let tasks = Tasks::new("server");
         let mut streams = streams(tasks.clone());
-        streams.threads = 2;
         let never = || -> Stream { Box::pin(std::future::pending()) };
         let work = vec![never(), Box::pin(async {}), never(), Box::pin(async {})];
         carry(&mut streams, work, 2).await;
