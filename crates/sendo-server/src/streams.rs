@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -39,7 +39,8 @@ pub(crate) struct Streams {
     clock: Clock,
     /// How many threads there are to work on streams.
     threads: usize,
-    helpers: Arc<AtomicUsize>,
+    /// Held by each task that helps, too.
+    helpers: Arc<()>,
     alarm: Arc<Alarm>,
     /// How long streams were worked on here lately.
     usual: Duration,
@@ -130,7 +131,7 @@ impl Streams {
         if self.usual >= QUICK {
             let others = self.begun.lock().len().saturating_sub(1);
             let wanted = others.min(self.threads - 1);
-            for _ in self.helpers.load(SeqCst)..wanted {
+            for _ in Arc::strong_count(&self.helpers) - 1..wanted {
                 self.call_helper();
             }
         }
@@ -150,15 +151,14 @@ impl Streams {
     /// Has somebody else work on streams too, as long as there are any.
     fn call_helper(&self) {
         let (tasks, begun) = (self.tasks.clone(), self.begun.clone());
-        let helpers = Arc::clone(&self.helpers);
-        helpers.fetch_add(1, SeqCst);
+        let helper = Arc::clone(&self.helpers);
         self.tasks.spawn("streams", async move {
+            let _helper = helper;
             while let Some(mut stream) = begun.next() {
                 if futures::poll!(stream.as_mut()).is_pending() {
                     tasks.spawn("stream", stream);
                 }
             }
-            helpers.fetch_sub(1, SeqCst);
         });
         // The task that was spawned last stays on this thread: let it be another one.
         self.tasks.spawn("nothing", async {});
