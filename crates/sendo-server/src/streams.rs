@@ -281,7 +281,7 @@ mod tests {
         let stream = |_| -> Stream {
             let barrier = Arc::clone(&barrier);
             // Only three at once get past it.
-            Box::pin(async move { drop(barrier.wait()) })
+            Box::pin(async move { _ = barrier.wait() })
         };
         carry(&mut streams, (0..9).map(stream).collect(), 9).await;
     }
