@@ -109,11 +109,12 @@ fn end(child: &mut Child) {
 /// For how long the machine has worked, all its processors together.
 pub(crate) fn busy() -> anyhow::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/stat")?;
-    let line = stat.lines().next().unwrap_or_default();
-    let spans = line.split_whitespace().skip(1);
+    let of_all = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+    let spans = of_all.context("no figures of all processors")?;
     // By users, nicely, by the system; idle and waiting for disks; for interrupts, hard and soft.
     let worked = [0, 1, 2, 5, 6];
     let spans = spans
+        .split_whitespace()
         .enumerate()
         .filter(|(place, _)| worked.contains(place));
     let mut ticks = 0;

@@ -310,20 +310,31 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_stream_goes_on_when_its_connection_has_ended() {
+    #[tokio::test(start_paused = true)]
+    async fn streams_go_on_when_their_connection_has_ended() {
+        // More than are worked on in a turn.
+        const COUNT: usize = 3 * TOGETHER as usize;
         let tasks = Tasks::new("server");
         let mut streams = streams(tasks.clone());
         let begun = streams.executor();
-        let (send, receive) = oneshot::channel();
+        let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
         let mut connection = std::pin::pin!(async {
-            begun.execute(async move {
-                tokio::task::yield_now().await;
-                send.send(7).unwrap();
-            });
+            for number in 0..COUNT {
+                let send = send.clone();
+                begun.execute(async move {
+                    tokio::task::yield_now().await;
+                    send.send(number).unwrap();
+                });
+            }
         });
         poll_fn(|context| streams.poll(connection.as_mut(), context)).await;
-        assert_eq!(receive.await, Ok(7));
+        let mut ended = Vec::new();
+        while ended.len() < COUNT {
+            let next = tokio::time::timeout(Duration::from_secs(1), receive.recv());
+            ended.extend(next.await.expect("a stream was forgotten"));
+        }
+        ended.sort_unstable();
+        assert!(ended.into_iter().eq(0..COUNT));
     }
 
     #[tokio::test]
