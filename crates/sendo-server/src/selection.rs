@@ -94,6 +94,12 @@ impl Selection {
         self.name.as_deref()
     }
 
+    /// Whether the object under a key may be meant: most that are not are told by their name alone.
+    pub(crate) fn may_match(&self, key: &str) -> bool {
+        let named = |name: &String| key.rsplit('/').next() == Some(name);
+        self.name.as_ref().is_none_or(named)
+    }
+
     /// Whether an object, in its storage version, is meant.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         let field = |field: &Field| {

@@ -1,7 +1,11 @@
 //! Whether a value fits its type, as an apply demands of what is applied.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use serde_json::Value;
 
+use super::element::PathElement;
 use super::place::{ListOf, MapOf, Place, Scalar, Shaped};
 use crate::go_text::{go_quote, go_value};
 use crate::schema::SchemaRef;
@@ -17,7 +21,7 @@ pub(super) enum Repeats {
 pub(super) fn check(value: &Value, schema: SchemaRef<'_>, repeats: Repeats) -> Result<(), String> {
     let mut faults = Faults {
         repeats,
-        path: String::new(),
+        path: Vec::new(),
         found: Vec::new(),
     };
     faults.check(value, Place::root(schema));
@@ -28,28 +32,45 @@ pub(super) fn check(value: &Value, schema: SchemaRef<'_>, repeats: Repeats) -> R
     }
 }
 
-struct Faults {
+struct Faults<'v> {
     repeats: Repeats,
-    path: String,
+    path: Vec<Step<'v>>,
     found: Vec<String>,
 }
 
-impl Faults {
+/// From a value to one that it holds.
+enum Step<'v> {
+    Member(&'v str),
+    Item(usize),
+    Element(PathElement),
+}
+
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Member(name) => write!(f, ".{name}"),
+            Step::Item(index) => write!(f, "[{index}]"),
+            Step::Element(element) => element.fmt(f),
+        }
+    }
+}
+
+impl<'v> Faults<'v> {
     fn add(&mut self, fault: String) {
-        self.found.push(match self.path.as_str() {
+        let path: String = self.path.iter().map(Step::to_string).collect();
+        self.found.push(match path.as_str() {
             "" => fault,
             path => format!("{path}: {fault}"),
         });
     }
 
-    fn below(&mut self, step: &str, check: impl FnOnce(&mut Self)) {
-        let outer = self.path.len();
-        self.path.push_str(step);
-        check(self);
-        self.path.truncate(outer);
+    fn check_below(&mut self, step: Step<'v>, value: &'v Value, place: Place<'_>) {
+        self.path.push(step);
+        self.check(value, place);
+        self.path.pop();
     }
 
-    fn check(&mut self, value: &Value, place: Place<'_>) {
+    fn check(&mut self, value: &'v Value, place: Place<'_>) {
         if value.is_null() {
             return;
         }
@@ -80,41 +101,41 @@ impl Faults {
         self.add(fault);
     }
 
-    fn check_list(&mut self, value: &Value, list: &ListOf<'_>) {
+    fn check_list(&mut self, value: &'v Value, list: &ListOf<'_>) {
         let Value::Array(items) = value else {
             return self.add(format!("expected list, got &{{{}}}", go_value(value)));
         };
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for (i, item) in items.iter().enumerate() {
             if list.is_atomic() {
-                self.below(&format!("[{i}]"), |faults| faults.check(item, list.items));
+                self.check_below(Step::Item(i), item, list.items);
                 continue;
             }
             let element = match list.element(item) {
                 Ok(element) => element,
                 Err(error) => return self.add(format!("element {i}: {error}")),
             };
-            let step = element.to_string();
-            if !seen.insert(element) && self.repeats == Repeats::Refused {
-                self.add(format!("duplicate entries for key {step}"));
+            if self.repeats == Repeats::Refused && !seen.insert(element.clone()) {
+                self.add(format!("duplicate entries for key {element}"));
             }
-            self.below(&step, |faults| faults.check(item, list.items));
+            self.check_below(Step::Element(element), item, list.items);
         }
     }
 
-    fn check_map(&mut self, value: &Value, map: &MapOf<'_>) {
+    fn check_map(&mut self, value: &'v Value, map: &MapOf<'_>) {
         let Value::Object(members) = value else {
             return self.add(format!("expected map, got &{{{}}}", go_value(value)));
         };
         for (name, member) in members {
-            let known = map.member(name);
-            let stop = known.is_none();
-            self.below(&format!(".{name}"), |faults| match known {
-                Some(known) => faults.check(member, known.place),
-                None => faults.add("field not declared in schema".to_owned()),
-            });
-            if stop {
-                return;
+            let step = Step::Member(name);
+            match map.member(name) {
+                Some(known) => self.check_below(step, member, known.place),
+                None => {
+                    self.path.push(step);
+                    self.add("field not declared in schema".to_owned());
+                    self.path.pop();
+                    return;
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Meta, OwnerReference};
 use crate::field::{BadValue, Error, Path};
@@ -39,55 +39,116 @@ pub enum FinalizerNames {
     DomainOrStandard,
 }
 
+/// The members that are judged, all found in one pass: every write has its
+/// metadata judged several times, and most of it is not there.
+#[derive(Default)]
+struct Members<'a> {
+    generate_name: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    uid: &'a str,
+    resource_version: &'a str,
+    generation: i64,
+    creation_timestamp: Option<&'a Value>,
+    deletion_timestamp: Option<&'a Value>,
+    deletion_grace_period_seconds: Option<&'a Value>,
+    labels: Option<&'a Map<String, Value>>,
+    annotations: Option<&'a Map<String, Value>>,
+    has_owners: bool,
+    has_finalizers: bool,
+    managed_fields: &'a [Value],
+}
+
+impl<'a> Members<'a> {
+    fn of(meta: Meta<'a>) -> Self {
+        let mut members = Members::default();
+        for (name, value) in meta.members.into_iter().flatten() {
+            let text = || value.as_str().unwrap_or_default();
+            match name.as_str() {
+                "generateName" => members.generate_name = text(),
+                "name" => members.name = text(),
+                "namespace" => members.namespace = text(),
+                "uid" => members.uid = text(),
+                "resourceVersion" => members.resource_version = text(),
+                "generation" => members.generation = value.as_i64().unwrap_or_default(),
+                "creationTimestamp" => members.creation_timestamp = Some(value),
+                "deletionTimestamp" => members.deletion_timestamp = Some(value),
+                "deletionGracePeriodSeconds" => members.deletion_grace_period_seconds = Some(value),
+                "labels" => members.labels = value.as_object(),
+                "annotations" => members.annotations = value.as_object(),
+                "ownerReferences" => members.has_owners = true,
+                "finalizers" => members.has_finalizers = true,
+                "managedFields" => {
+                    members.managed_fields = value.as_array().map_or(&[], Vec::as_slice);
+                }
+                _ => {}
+            }
+        }
+        members
+    }
+}
+
+/// The texts of a map, by key.
+fn texts(map: &Map<String, Value>) -> impl Iterator<Item = (&str, &str)> {
+    map.iter()
+        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+}
+
 /// Checks the metadata of a new object at `path` (most often `metadata`).
 pub fn validate_create(meta: Meta<'_>, rules: &MetaRules, path: &Path) -> Vec<Error> {
     let mut errors = Vec::new();
-    let generate_name = meta.generate_name();
-    if !generate_name.is_empty() {
-        let faults = names::generate_name(generate_name, rules.name);
-        errors.extend(invalid_each(
-            &path.child("generateName"),
-            generate_name,
-            faults,
-        ));
+    let own = Members::of(meta);
+    if !own.generate_name.is_empty() {
+        let faults = names::generate_name(own.generate_name, rules.name);
+        let path = path.child("generateName");
+        errors.extend(invalid_each(&path, own.generate_name, faults));
     }
-    let name = meta.name();
-    if name.is_empty() {
-        errors.push(Error::required(
-            &path.child("name"),
-            "name or generateName is required",
-        ));
+    if own.name.is_empty() {
+        let detail = "name or generateName is required";
+        errors.push(Error::required(&path.child("name"), detail));
     } else {
-        errors.extend(invalid_each(&path.child("name"), name, (rules.name)(name)));
+        let faults = (rules.name)(own.name);
+        errors.extend(invalid_each(&path.child("name"), own.name, faults));
     }
     errors.extend(validate_namespace(
-        meta.namespace(),
+        own.namespace,
         rules.scope,
         &path.child("namespace"),
     ));
-    if meta.generation() < 0 {
+    if own.generation < 0 {
         let detail = "must be greater than or equal to 0";
         errors.push(Error::invalid(
             &path.child("generation"),
-            meta.generation(),
+            own.generation,
             detail,
         ));
     }
-    errors.extend(validate_labels(meta.labels(), &path.child("labels")));
-    errors.extend(validate_annotations(
-        meta.annotations(),
-        &path.child("annotations"),
-    ));
-    errors.extend(validate_owners(meta, &path.child("ownerReferences")));
-    errors.extend(validate_finalizers(meta, &path.child("finalizers")));
-    errors.extend(validate_managed_fields(meta, &path.child("managedFields")));
-    if rules.finalizers == FinalizerNames::DomainOrStandard {
+    validate_parts(&mut errors, meta, &own, path);
+    if own.has_finalizers {
+        errors.extend(validate_finalizers(meta, &path.child("finalizers")));
+    }
+    validate_managed_fields(&mut errors, own.managed_fields, path);
+    if own.has_finalizers && rules.finalizers == FinalizerNames::DomainOrStandard {
         errors.extend(validate_domains_of_finalizers(
             meta,
             &path.child("finalizers"),
         ));
     }
     errors
+}
+
+/// Labels, annotations and owners.
+fn validate_parts(errors: &mut Vec<Error>, meta: Meta<'_>, own: &Members<'_>, path: &Path) {
+    if let Some(labels) = own.labels {
+        errors.extend(validate_labels(texts(labels), &path.child("labels")));
+    }
+    if let Some(annotations) = own.annotations {
+        let path = path.child("annotations");
+        errors.extend(validate_annotations(texts(annotations), &path));
+    }
+    if own.has_owners {
+        errors.extend(validate_owners(meta, &path.child("ownerReferences")));
+    }
 }
 
 /// Checks the metadata of a changed object against what it was.
@@ -98,6 +159,7 @@ pub fn validate_update(
     path: &Path,
 ) -> Vec<Error> {
     let mut errors = Vec::new();
+    let (own, was) = (Members::of(new), Members::of(old));
     if old.deletion_timestamp().is_some() {
         errors.extend(validate_no_new_finalizers(
             new,
@@ -105,49 +167,52 @@ pub fn validate_update(
             &path.child("finalizers"),
         ));
     }
-    if new.resource_version().is_empty() {
+    if own.resource_version.is_empty() {
         let detail = "must be specified for an update";
         errors.push(Error::invalid(&path.child("resourceVersion"), "", detail));
     }
-    if new.generation() < old.generation() {
+    if own.generation < was.generation {
         let detail = "must not be decremented";
         errors.push(Error::invalid(
             &path.child("generation"),
-            new.generation(),
+            own.generation,
             detail,
         ));
     }
     for (member, new, old) in [
-        ("name", new.name(), old.name()),
-        ("namespace", new.namespace(), old.namespace()),
-        ("uid", new.uid(), old.uid()),
+        ("name", own.name, was.name),
+        ("namespace", own.namespace, was.namespace),
+        ("uid", own.uid, was.uid),
     ] {
-        errors.extend(validate_immutable(
-            &new.into(),
-            &old.into(),
-            &path.child(member),
-        ));
+        if new != old {
+            errors.push(immutable(new, &path.child(member)));
+        }
     }
-    for member in [
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
+    for (member, new, old) in [
+        (
+            "creationTimestamp",
+            own.creation_timestamp,
+            was.creation_timestamp,
+        ),
+        (
+            "deletionTimestamp",
+            own.deletion_timestamp,
+            was.deletion_timestamp,
+        ),
+        (
+            "deletionGracePeriodSeconds",
+            own.deletion_grace_period_seconds,
+            was.deletion_grace_period_seconds,
+        ),
     ] {
-        let value = |meta: Meta<'_>| meta.get(member).cloned().unwrap_or(Value::Null);
-        errors.extend(validate_immutable(
-            &value(new),
-            &value(old),
-            &path.child(member),
-        ));
+        let [new, old] = [new, old].map(|value| value.unwrap_or(&Value::Null));
+        if new != old {
+            errors.push(immutable(new.clone(), &path.child(member)));
+        }
     }
-    errors.extend(validate_labels(new.labels(), &path.child("labels")));
-    errors.extend(validate_annotations(
-        new.annotations(),
-        &path.child("annotations"),
-    ));
-    errors.extend(validate_owners(new, &path.child("ownerReferences")));
-    errors.extend(validate_managed_fields(new, &path.child("managedFields")));
-    if finalizers == FinalizerNames::DomainOrStandard {
+    validate_parts(&mut errors, new, &own, path);
+    validate_managed_fields(&mut errors, own.managed_fields, path);
+    if own.has_finalizers && finalizers == FinalizerNames::DomainOrStandard {
         errors.extend(validate_domains_of_finalizers(
             new,
             &path.child("finalizers"),
@@ -158,7 +223,11 @@ pub fn validate_update(
 
 /// `field is immutable`, if the two values differ.
 pub fn validate_immutable(new: &Value, old: &Value, path: &Path) -> Option<Error> {
-    (new != old).then(|| Error::invalid(path, new.clone(), "field is immutable"))
+    (new != old).then(|| immutable(new.clone(), path))
+}
+
+fn immutable(value: impl Into<BadValue>, path: &Path) -> Error {
+    Error::invalid(path, value, "field is immutable")
 }
 
 fn validate_namespace(namespace: &str, scope: Scope, path: &Path) -> Vec<Error> {
@@ -308,41 +377,36 @@ fn validate_no_new_finalizers(new: Meta<'_>, old: Meta<'_>, path: &Path) -> Opti
     Some(Error::forbidden(path, detail))
 }
 
-fn validate_managed_fields(meta: Meta<'_>, path: &Path) -> Vec<Error> {
-    let mut errors = Vec::new();
-    for (i, entry) in meta.list("managedFields").enumerate() {
-        let path = path.index(i);
+fn validate_managed_fields(errors: &mut Vec<Error>, entries: &[Value], metadata: &Path) {
+    for (i, entry) in entries.iter().enumerate() {
+        let path = || metadata.child("managedFields").index(i);
         let text = |member| {
             entry
                 .get(member)
                 .and_then(Value::as_str)
                 .unwrap_or_default()
         };
-        if !["Apply", "Update"].contains(&text("operation")) {
+        let (operation, form) = (text("operation"), text("fieldsType"));
+        if !["Apply", "Update"].contains(&operation) {
             let detail = "must be `Apply` or `Update`";
             errors.push(Error::invalid(
-                &path.child("operation"),
-                text("operation"),
+                &path().child("operation"),
+                operation,
                 detail,
             ));
         }
-        if !["", "FieldsV1"].contains(&text("fieldsType")) {
+        if !["", "FieldsV1"].contains(&form) {
             let detail = "must be `FieldsV1`";
-            errors.push(Error::invalid(
-                &path.child("fieldsType"),
-                text("fieldsType"),
-                detail,
-            ));
+            errors.push(Error::invalid(&path().child("fieldsType"), form, detail));
         }
         errors.extend(validate_field_manager(
             text("manager"),
-            &path.child("manager"),
+            &path().child("manager"),
         ));
         if text("subresource").len() > 256 {
-            errors.push(Error::too_long(&path.child("subresource"), 256));
+            errors.push(Error::too_long(&path().child("subresource"), 256));
         }
     }
-    errors
 }
 
 /// Checks the name of a field manager: at most 128 bytes, all printable.

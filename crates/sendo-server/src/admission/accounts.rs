@@ -1,6 +1,6 @@
 //! The service account of a pod: every pod has one, and its token.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use sendo_apimachinery::{Status, go_quote, names};
@@ -155,9 +155,15 @@ fn mount_token(call: &Call<'_>, spec: &mut Value) {
 
 /// The token itself, what it is verified with, and the pod's namespace.
 fn token_volume(name: &str) -> Value {
+    let mut volume = TOKEN_VOLUME.clone();
+    volume["name"] = name.into();
+    volume
+}
+
+/// What all such volumes have: a copy is much less work than making one, which every pod needs.
+static TOKEN_VOLUME: LazyLock<Value> = LazyLock::new(|| {
     let namespace = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
     json!({
-        "name": name,
         "projected": {
             "defaultMode": 0o644,
             "sources": [
@@ -168,7 +174,7 @@ fn token_volume(name: &str) -> Value {
             ],
         },
     })
-}
+});
 
 /// Why a pod may not use a secret that its account does not name, if it uses one.
 fn foreign_secret(spec: &Value, account: &Value) -> Option<String> {

@@ -4,11 +4,11 @@
 use http::StatusCode;
 use sendo_apimachinery::decode::{self as reader, Decoded, FieldValidation, Format};
 use sendo_apimachinery::managed_fields::without_managers;
-use sendo_apimachinery::schema::show_as_go;
+use sendo_apimachinery::schema::{SchemaRef, show_as_go};
 use sendo_apimachinery::status::Reason;
 use sendo_apimachinery::structural::Part;
 use sendo_apimachinery::{Meta, MetaMut, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::authorise;
@@ -114,10 +114,12 @@ fn applied(
     let types = &call.resource.types;
     let object = match call.server.types.kind(&types.api_version, &types.kind) {
         Some(schema) if call.resource.custom.is_none() => {
-            let (meta, kind) = (Meta::of(&body.value), ownership::kind_of(call.resource));
-            let fault = reader::restore_fault(&applied, schema);
             let refuse = |error: reader::DecodeError| {
+                // What is refused is made once more, to say why.
+                let again = ownership::apply(call, live, &body.value, options.force).ok();
+                let fault = again.and_then(|applied| reader::restore_fault(&applied, schema));
                 let error = fault.unwrap_or_else(|| error.to_string());
+                let (meta, kind) = (Meta::of(&body.value), ownership::kind_of(call.resource));
                 Status::unclassified(format!(
                     "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured \
                      object to {kind}: {error}",
@@ -125,7 +127,7 @@ fn applied(
                     meta.name(),
                 ))
             };
-            let mut object = reader::typed(applied, schema).map_err(refuse)?.value;
+            let mut object = typed(applied, live, schema).map_err(refuse)?;
             object["kind"] = types.kind.as_str().into();
             object["apiVersion"] = types.api_version.as_str().into();
             call.resource.default_object(&mut object);
@@ -151,6 +153,38 @@ fn applied(
         check_new(call, &object)?;
     }
     decode::check_name(call, &object)?;
+    Ok(object)
+}
+
+/// Reads what an apply has made of a live object as one of its built-in type.
+///
+/// What is as it was has its type already, and so have the managers.
+fn typed(
+    mut applied: Value,
+    live: &Value,
+    schema: SchemaRef<'_>,
+) -> Result<Value, reader::DecodeError> {
+    fn others(metadata: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+        let members = metadata.and_then(Value::as_object).into_iter().flatten();
+        members.filter(|(name, _)| *name != "managedFields")
+    }
+    let managers = MetaMut::of(&mut applied).remove("managedFields");
+    let mut unchanged = Map::new();
+    if let Value::Object(members) = &mut applied {
+        let is_same = |name: &str, member: &Value| match name {
+            "metadata" => others(Some(member)).eq(others(live.get("metadata"))),
+            _ => live.get(name) == Some(member),
+        };
+        let all = std::mem::take(members).into_iter();
+        (unchanged, *members) = all.partition(|(name, member)| is_same(name, member));
+    }
+    let mut object = reader::typed(applied, schema)?.value;
+    if let Value::Object(members) = &mut object {
+        members.append(&mut unchanged);
+    }
+    if let Some(managers) = managers {
+        MetaMut::of(&mut object).set("managedFields", managers);
+    }
     Ok(object)
 }
 

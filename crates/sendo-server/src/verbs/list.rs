@@ -6,7 +6,7 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use http::StatusCode;
 use sendo_apimachinery::Status;
 use sendo_apimachinery::decode::{self as reader, Format};
-use sendo_store::{At, Error, KeyRange, Page, Revision};
+use sendo_store::{At, Entry, Error, KeyRange, Page, Revision};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Answer};
@@ -116,11 +116,11 @@ pub(crate) async fn collect(call: &Call<'_>, options: &ListOptions) -> Result<Li
 
 fn chosen(call: &Call<'_>, selection: &Selection, page: &Page) -> Vec<Stored> {
     let everything = selection.is_everything();
-    let entries = page
-        .entries
-        .iter()
-        .filter(|entry| everything || selection.matches(&call.decode(entry)));
+    let is_meant =
+        |entry: &Entry| selection.may_match(&entry.key) && selection.matches(&call.decode(entry));
+    let entries = page.entries.iter();
     entries
+        .filter(|entry| everything || is_meant(entry))
         .map(|entry| Stored {
             value: entry.value.clone(),
             at: entry.modified,

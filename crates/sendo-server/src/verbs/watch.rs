@@ -57,7 +57,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
     if call.request.form.encoding == Encoding::Yaml {
         return Err(Status::not_acceptable_parameters(&MEDIA_TYPES));
     }
-    let begun = begin(call, &options, version, &range).await;
+    let begun = begin(call, &options, version, &range, &selection).await;
     let (initial, changes) = match begun {
         Ok(begun) => begun,
         // The stream is open: what went wrong is its only event.
@@ -98,12 +98,13 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
     Ok(Answer::Stream(Body::stream(stream)))
 }
 
-/// What is there at the start, and the changes from there on.
+/// What may be meant of what is there at the start, and the changes from there on.
 async fn begin(
     call: &Call<'_>,
     options: &ListOptions,
     version: Revision,
     range: &KeyRange,
+    selection: &Selection,
 ) -> Result<(Option<Vec<Stored>>, Watch), Status> {
     let store = &call.server.store;
     let since = call
@@ -135,10 +136,14 @@ async fn begin(
         .await
         .map_err(backend)?;
     let changes = store.watch(range.clone(), page.revision).map_err(too_old)?;
-    let initial = page.entries.iter().map(|entry| Stored {
-        value: entry.value.clone(),
-        at: entry.modified,
-    });
+    let initial = page
+        .entries
+        .iter()
+        .filter(|entry| selection.may_match(&entry.key))
+        .map(|entry| Stored {
+            value: entry.value.clone(),
+            at: entry.modified,
+        });
     Ok((Some(initial.collect()), changes))
 }
 
@@ -317,6 +322,8 @@ impl Feed {
     fn event_type(&self, change: &Arc<Change>) -> Option<EventType> {
         let (before, now) = if self.selection.is_everything() {
             (change.before.is_some(), change.now.is_some())
+        } else if !self.selection.may_match(&change.key) {
+            (false, false)
         } else {
             let chosen = |object: Option<Arc<Value>>| {
                 object.is_some_and(|object| self.selection.matches(&object))

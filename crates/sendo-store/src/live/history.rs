@@ -114,6 +114,14 @@ impl History {
         self.log.get(&then).map(|logged| logged.batch.clone())
     }
 
+    /// What is under a key now.
+    pub(crate) fn latest(&self, key: &str) -> Lookup {
+        Lookup {
+            entry: self.current.get(key).cloned(),
+            revision: self.newest,
+        }
+    }
+
     pub(crate) fn get(&self, key: &str, at: At) -> Result<Lookup, Error> {
         let revision = self.resolve(at)?;
         let mut since = self.after(revision).flat_map(|batch| batch.changes.iter());
@@ -154,6 +162,9 @@ impl History {
 
     /// The state at `revision`, right within `range`.
     fn undone_to(&self, revision: Revision, range: &KeyRange) -> OrdMap<Key, Arc<Entry>> {
+        if revision == self.newest {
+            return self.current.clone();
+        }
         // What the first change after `revision` replaced is what was there.
         let mut then = BTreeMap::new();
         for change in self.after(revision).flat_map(|batch| batch.changes.iter()) {

@@ -2,8 +2,8 @@
 //!
 //! What every back end that keeps its state in this process is made of:
 //! [`history`] is the data, [`feeds`] is who hears of changes, and [`Live`] puts
-//! a lock around both. The lock is held only to read or replace the roots of
-//! persistent maps, so a long read works on its own snapshot and keeps nobody waiting.
+//! a lock around both. The lock is held only to look up a key, or to read or replace the
+//! roots of persistent maps, so a long read works on its own snapshot and keeps nobody waiting.
 
 mod bell;
 mod feeds;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 
 use sendo_world::Moment;
 
-use crate::{Batch, Error, KeyRange, Revision, Transaction, Watch, WatchSource};
+use crate::{At, Batch, Error, KeyRange, Lookup, Revision, Transaction, Watch, WatchSource};
 pub(crate) use bell::Bell;
 use feeds::{Feeds, WatcherId};
 pub(crate) use history::History;
@@ -68,6 +68,14 @@ impl Live {
     /// The state now; everything read from it is consistent. Costs the same at any size.
     pub(crate) fn snapshot(&self) -> History {
         self.lock().history.clone()
+    }
+
+    /// What is under a key; now, without the cost of a snapshot.
+    pub(crate) fn get(&self, key: &str, at: At) -> Result<Lookup, Error> {
+        match at {
+            At::Latest => Ok(self.lock().history.latest(key)),
+            At::Revision(_) => self.snapshot().get(key, at),
+        }
     }
 
     pub(crate) fn newest(&self) -> Revision {

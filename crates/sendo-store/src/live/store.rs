@@ -23,7 +23,7 @@ pub(crate) trait OnLive: Send + Sync + 'static {
 
 impl<S: OnLive> Store for S {
     fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>> {
-        Box::pin(async move { self.live().snapshot().get(key, at) })
+        Box::pin(async move { self.live().get(key, at) })
     }
 
     fn range(
