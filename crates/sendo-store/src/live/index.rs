@@ -1,6 +1,7 @@
 //! Finding the feeds that a change belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::ops::Bound;
 
 use crate::{Batch, Key, KeyRange};
@@ -15,8 +16,6 @@ pub(crate) type FeedId = u64;
 pub(crate) struct Index {
     ones: BTreeMap<Key, FeedId>,
     prefixes: BTreeMap<Key, FeedId>,
-    /// How many prefixes there are of each length: the lengths worth looking up.
-    lengths: BTreeMap<usize, usize>,
     others: Vec<(KeyRange, FeedId)>,
 }
 
@@ -38,7 +37,6 @@ impl Index {
                 self.ones.insert(key, id);
             }
             Shape::Prefix(prefix) => {
-                *self.lengths.entry(prefix.len()).or_default() += 1;
                 self.prefixes.insert(prefix, id);
             }
             Shape::Other => self.others.push((range.clone(), id)),
@@ -52,12 +50,6 @@ impl Index {
             }
             Shape::Prefix(prefix) => {
                 self.prefixes.remove(&prefix);
-                if let Some(count) = self.lengths.get_mut(&prefix.len()) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.lengths.remove(&prefix.len());
-                    }
-                }
             }
             Shape::Other => self.others.retain(|(other, _)| other != range),
         }
@@ -71,16 +63,34 @@ impl Index {
 
     fn with<'a>(&'a self, key: &'a str) -> impl Iterator<Item = FeedId> + 'a {
         let one = self.ones.get(key).copied();
-        let lengths = self.lengths.range(..=key.len());
-        let prefixes = lengths
-            .filter_map(|(&length, _)| key.get(..length))
-            .filter_map(|prefix| self.prefixes.get(prefix).copied());
         let others = self.others.iter();
         let others = others.filter(|(range, _)| range.contains(key));
         one.into_iter()
-            .chain(prefixes)
+            .chain(self.with_prefix_of(key))
             .chain(others.map(|(_, id)| *id))
     }
+
+    /// The feeds of prefixes that a key begins with, the longest first.
+    fn with_prefix_of<'a>(&'a self, key: &'a str) -> impl Iterator<Item = FeedId> + 'a {
+        let mut up_to = Bound::Included(key);
+        iter::from_fn(move || {
+            loop {
+                let span = (Bound::Unbounded, up_to);
+                let (prefix, id) = self.prefixes.range::<str, _>(span).next_back()?;
+                if key.starts_with(&**prefix) {
+                    up_to = Bound::Excluded(prefix);
+                    return Some(*id);
+                }
+                // What comes between this one and the beginning that both share differs from the key too.
+                up_to = Bound::Included(shared_beginning(key, prefix));
+            }
+        })
+    }
+}
+
+fn shared_beginning<'a>(key: &'a str, other: &str) -> &'a str {
+    let same = key.bytes().zip(other.bytes()).take_while(|(a, b)| a == b);
+    &key[..key.floor_char_boundary(same.count())]
 }
 
 /// How a range is looked up.
@@ -135,16 +145,36 @@ mod tests {
         ]
     }
 
-    #[test]
-    fn exactly_the_ranges_that_contain_a_key_are_found() {
-        let ranges = ranges();
-        let index = index(&ranges);
-        for key in ["", "a", "a/", "a/1", "a/2", "aé", "aéa", "aè", "b/", "z"] {
+    fn check<'k>(ranges: &[KeyRange], keys: impl IntoIterator<Item = &'k str>) {
+        let index = index(ranges);
+        for key in keys {
             let found: BTreeSet<_> = index.with(key).collect();
             let containing = ranges.iter().zip(0..).filter(|(r, _)| r.contains(key));
             let containing: BTreeSet<_> = containing.map(|(_, id)| id).collect();
             assert_eq!(found, containing, "{key}");
         }
+    }
+
+    #[test]
+    fn exactly_the_ranges_that_contain_a_key_are_found() {
+        let keys = ["", "a", "a/", "a/1", "a/2", "aé", "aéa", "aè", "b/", "z"];
+        check(&ranges(), keys);
+    }
+
+    #[test]
+    fn prefixes_of_a_key_are_found_among_their_neighbours() {
+        let mut keys = vec![String::new()];
+        for length in 1..=4 {
+            let shorter = keys.iter().filter(|key| key.chars().count() + 1 == length);
+            let longer = shorter
+                .flat_map(|key| ["a", "b", "/", "é", "è"].map(|letter| format!("{key}{letter}")));
+            let longer: Vec<_> = longer.collect();
+            keys.extend(longer);
+        }
+        // Every seventh of them is a prefix that somebody watches.
+        let prefixes = keys.iter().step_by(7);
+        let ranges: Vec<_> = prefixes.map(|prefix| KeyRange::prefix(prefix)).collect();
+        check(&ranges, keys.iter().map(String::as_str));
     }
 
     #[test]
