@@ -3,8 +3,9 @@
 //! The real ones are of kube-apiserver 1.36 with etcd (without fsync) on two
 //! cores that the client shares, or measured in the same run, if a kubeconfig
 //! of one is given. All servers run at once and are asked in turn, round after
-//! round, each once the machine has nothing else to do, so that all meet it in the
-//! same moods; the middle round counts.
+//! round, each for as long and once the machine has nothing else to do, so that all
+//! meet it in the same moods. Of the rounds in which the host took least of the
+//! processors away the middle one counts.
 
 mod client;
 mod load;
@@ -17,45 +18,43 @@ use anyhow::Context as _;
 use sendo::World;
 
 use client::Target;
-use load::{Load, Rate, Task};
+use load::{Load, Rate, Task, Turn};
 pub(crate) use process::{Keeps, Process};
 
 /// How often each server has its turn.
-const ROUNDS: usize = 5;
-/// How many pods there are when they are listed.
-const PODS: u64 = 10_000;
+const ROUNDS: usize = 9;
+/// In how many of them the machine should have been ours.
+const UNDISTURBED: usize = 5;
 /// How many watch the same objects.
 const WATCHERS: u64 = 1000;
 /// How many changes they are told of in a round.
 const CHANGES: u64 = 200;
 
-/// What a server is asked in a round: what, by how many at once, how often.
+/// What a server is asked in a round: what, by how many at once.
 struct Work {
     name: &'static str,
     task: Task,
     workers: u64,
-    count: u64,
 }
 
-const fn work(name: &'static str, task: Task, workers: u64, count: u64) -> Work {
+const fn work(name: &'static str, task: Task, workers: u64) -> Work {
     Work {
         name,
         task,
         workers,
-        count,
     }
 }
 
 const WORKS: [Work; 9] = [
-    work("pods created a second", Task::Create, 1, 500),
-    work("the same by sixteen", Task::Create, 16, 1000),
-    work("`/livez` answered a second", Task::Hello, 1, 1000),
-    work("pods read a second", Task::Get, 1, 1000),
-    work("the same by sixteen", Task::Get, 16, 4000),
-    work("pods patched a second", Task::Patch, 1, 400),
-    work("the same by sixteen", Task::Patch, 16, 1000),
-    work("small objects applied a second", Task::Apply, 1, 400),
-    work("the same by sixteen", Task::Apply, 16, 1000),
+    work("pods created a second", Task::Create, 1),
+    work("the same by sixteen", Task::Create, 16),
+    work("`/livez` answered a second", Task::Hello, 1),
+    work("pods read a second", Task::Get, 1),
+    work("the same by sixteen", Task::Get, 16),
+    work("pods patched a second", Task::Patch, 1),
+    work("the same by sixteen", Task::Patch, 16),
+    work("small objects applied a second", Task::Apply, 1),
+    work("the same by sixteen", Task::Apply, 16),
 ];
 
 /// What was measured of one server; what was not is left out.
@@ -124,7 +123,7 @@ pub(crate) async fn measure(real: Option<&Path>) -> anyhow::Result<()> {
 /// Starts `sendo up` some times: how long that takes, and what the last one needs at rest.
 async fn start(world: &World, keeps: Keeps) -> anyhow::Result<(Process, Figures)> {
     let mut starts = Vec::new();
-    for _ in 1..ROUNDS {
+    for _ in 1..UNDISTURBED {
         starts.push(Process::start(world, keeps).await?.started_in);
     }
     let process = Process::start(world, keeps).await?;
@@ -139,25 +138,21 @@ async fn start(world: &World, keeps: Keeps) -> anyhow::Result<(Process, Figures)
     Ok((process, figures))
 }
 
-/// Asks the servers in turn, and notes what the middle rounds were like.
+/// Asks the servers in turn, and notes what the rounds that count were like.
 async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
-    // Both sides warm up first, by what the rounds leave to create.
-    let creations = WORKS.iter().filter(|work| work.task == Task::Create);
-    let created_in_round: u64 = creations.map(|work| work.count).sum();
     for (load, _) in servers.iter() {
-        let left = PODS - created_in_round * ROUNDS as u64;
-        load.perform(Task::Create, 16, left).await?;
+        load.fill().await?;
     }
     for (i, work) in WORKS.iter().enumerate() {
         let mut rates = vec![Vec::new(); servers.len()];
         for _ in 0..ROUNDS {
             for ((load, _), rates) in servers.iter().zip(&mut rates) {
-                rates.push(load.perform(work.task, work.workers, work.count).await?);
+                rates.push(load.perform(work.task, work.workers).await?);
             }
         }
         for ((_, figures), rates) in servers.iter_mut().zip(rates) {
             let by_rate = |a: &Rate, b: &Rate| a.per_second.total_cmp(&b.per_second);
-            figures.rates[i] = Some(middle(rates, by_rate));
+            figures.rates[i] = Some(undisturbed(rates, by_rate));
         }
     }
     let mut lists = vec![Vec::new(); servers.len()];
@@ -173,10 +168,20 @@ async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
         }
     }
     for (((_, figures), lists), deliveries) in servers.iter_mut().zip(lists).zip(deliveries) {
-        figures.list = Some(middle(lists, Duration::cmp));
-        figures.deliveries = Some(middle(deliveries, f64::total_cmp));
+        figures.list = Some(undisturbed(lists, Duration::cmp));
+        figures.deliveries = Some(undisturbed(deliveries, f64::total_cmp));
     }
     Ok(())
+}
+
+/// The one in the middle of those in which the host took least away.
+fn undisturbed<T: Copy>(
+    mut turns: Vec<Turn<T>>,
+    order: impl Fn(&T, &T) -> std::cmp::Ordering,
+) -> T {
+    turns.sort_by_key(|turn| turn.stolen);
+    let best = turns.into_iter().take(UNDISTURBED);
+    middle(best.map(|turn| turn.measured).collect(), order)
 }
 
 /// The one in the middle of some.

@@ -10,11 +10,21 @@ use sendo::World;
 use serde_json::{Value, json};
 
 use super::client::{Connection, Target};
-use super::process;
+use super::process::Processors;
 use crate::pods;
 
+/// Where the pods are that are read, patched and listed.
 const PODS: &str = "/api/v1/namespaces/bench/pods";
+/// Where others come to be while that is measured.
+const NEW_PODS: &str = "/api/v1/namespaces/bench-new/pods";
 const MAPS: &str = "/api/v1/namespaces/bench/configmaps";
+
+/// How long a server is asked for the same in a turn: so long for each, whatever it gets done.
+const TURN: Duration = Duration::from_millis(500);
+/// How many pods there are to be read, patched and listed.
+const COUNT: u64 = 10_000;
+/// How many pods can be created in a turn.
+const POOL: u64 = 5000;
 
 /// How long servers may at least go on with what they have answered: their watchers are told after that.
 const MOMENT: Duration = Duration::from_millis(250);
@@ -26,6 +36,14 @@ const MOMENTS: usize = 40;
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
     pub(crate) p99: Duration,
+}
+
+/// What was measured in a turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<T> {
+    pub(crate) measured: T,
+    /// For how long the host gave the processors to others meanwhile.
+    pub(crate) stolen: Duration,
 }
 
 /// Something that a server is asked often.
@@ -48,37 +66,38 @@ pub(crate) struct Load {
     world: World,
     target: Target,
     connection: Connection,
-    created: AtomicU64,
+    /// How many names and texts were used.
     written: AtomicU64,
 }
 
 impl Load {
     pub(crate) async fn begin(world: &World, target: &Target) -> anyhow::Result<Self> {
         let mut connection = target.connect(world).await?;
-        let namespace = json!({"metadata": {"name": "bench"}});
-        connection.create("/api/v1/namespaces", &namespace).await?;
-        // Pods need their account.
-        let account = "/api/v1/namespaces/bench/serviceaccounts/default";
-        let there = world.clock().timeout(Duration::from_secs(30), async {
-            while connection.get(account).await.is_err() {
-                world.clock().sleep(Duration::from_millis(5)).await;
-            }
-        });
-        there.await.context("nobody makes service accounts")?;
+        for name in ["bench", "bench-new"] {
+            let namespace = json!({"metadata": {"name": name}});
+            connection.create("/api/v1/namespaces", &namespace).await?;
+            // Pods need their account.
+            let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
+            let there = world.clock().timeout(Duration::from_secs(30), async {
+                while connection.get(&account).await.is_err() {
+                    world.clock().sleep(Duration::from_millis(5)).await;
+                }
+            });
+            there.await.context("nobody makes service accounts")?;
+        }
         Ok(Load {
             world: world.clone(),
             target: target.clone(),
             connection,
-            created: AtomicU64::new(0),
             written: AtomicU64::new(0),
         })
     }
 
-    /// Does `each` `count` times, by so many workers on one connection.
+    /// Does `each` for a [`TURN`], or `most` times, by so many workers on one connection.
     async fn run<F>(
         &self,
         workers: u64,
-        count: u64,
+        most: u64,
         each: impl Fn(Connection, u64) -> F,
     ) -> anyhow::Result<Rate>
     where
@@ -90,11 +109,10 @@ impl Load {
         let worker = || async {
             let mut took = Vec::new();
             loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
+                let (number, sent) = (next.fetch_add(1, Ordering::Relaxed), clock.now());
+                if number >= most || sent - began >= TURN {
                     return anyhow::Ok(took);
                 }
-                let sent = clock.now();
                 each(self.connection.clone(), number).await?;
                 took.push(clock.now() - sent);
             }
@@ -104,80 +122,113 @@ impl Load {
         let mut took = took.concat();
         took.sort();
         Ok(Rate {
-            per_second: count as f64 / lasted.as_secs_f64(),
+            per_second: took.len() as f64 / lasted.as_secs_f64(),
             p99: took[(took.len() - 1) * 99 / 100],
         })
     }
 
-    /// Has so many workers do something, `count` times in all, on a machine that
-    /// has finished what was asked before.
-    pub(crate) async fn perform(
+    /// Has so many workers do something for a turn, on a machine that has finished
+    /// what was asked before.
+    pub(crate) async fn perform(&self, task: Task, workers: u64) -> anyhow::Result<Turn<Rate>> {
+        let pool = match task {
+            Task::Create => self.new_pods(POOL),
+            _ => Vec::new(),
+        };
+        self.turn(async {
+            match task {
+                Task::Create => self.create_pods(workers, &pool).await,
+                Task::Hello => self.say_hello(workers).await,
+                Task::Get => self.get_pods(workers).await,
+                Task::Patch => self.patch_pods(workers).await,
+                Task::Apply => self.apply_maps(workers).await,
+            }
+        })
+        .await
+    }
+
+    /// Measures once the machine has nothing else to do, and what the host takes meanwhile.
+    async fn turn<T>(
         &self,
-        task: Task,
-        workers: u64,
-        count: u64,
-    ) -> anyhow::Result<Rate> {
+        measure: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<Turn<T>> {
         self.until_idle().await?;
-        match task {
-            Task::Create => self.create_pods(workers, count).await,
-            Task::Hello => self.say_hello(workers, count).await,
-            Task::Get => self.get_pods(workers, count).await,
-            Task::Patch => self.patch_pods(workers, count).await,
-            Task::Apply => self.apply_maps(workers, count).await,
-        }
+        let before = Processors::now()?;
+        let measured = measure.await?;
+        Ok(Turn {
+            measured,
+            stolen: Processors::now()?.stolen - before.stolen,
+        })
     }
 
     /// Waits until the machine has nothing to do: whoever had the turn before has
     /// watchers to tell, and garbage to collect.
     async fn until_idle(&self) -> anyhow::Result<()> {
         for _ in 0..MOMENTS {
-            let before = process::busy()?;
+            let before = Processors::now()?;
             self.world.clock().sleep(MOMENT).await;
             // A control plane at rest takes some per cent of it.
-            if (process::busy()? - before) * 10 <= MOMENT {
+            if (Processors::now()?.busy - before.busy) * 10 <= MOMENT {
                 break;
             }
         }
         Ok(())
     }
 
-    async fn create_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
-        let first = self.created.fetch_add(count, Ordering::Relaxed);
-        // Written before the clock runs: it is the server that is measured.
-        let pods: Vec<Bytes> = (first..first + count)
+    /// Pods that have a name that no other has, written before the clock runs: it
+    /// is the server that is measured.
+    fn new_pods(&self, count: u64) -> Vec<Bytes> {
+        let first = self.written.fetch_add(count, Ordering::Relaxed);
+        (first..first + count)
             .map(|number| Bytes::from(new_pod(number).to_string()))
-            .collect();
-        self.run(workers, count, |mut connection, number| {
-            let pod = pods[number as usize].clone();
-            async move { connection.post(PODS, pod).await }
+            .collect()
+    }
+
+    async fn create_pods(&self, workers: u64, pool: &[Bytes]) -> anyhow::Result<Rate> {
+        self.run(workers, pool.len() as u64, |mut connection, number| {
+            let pod = pool[number as usize].clone();
+            async move { connection.post(NEW_PODS, pod).await }
         })
         .await
     }
 
-    async fn say_hello(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
-        self.run(workers, count, |mut connection, _| async move {
+    /// Creates the pods that are read, patched and listed, which warms both sides up.
+    pub(crate) async fn fill(&self) -> anyhow::Result<()> {
+        let next = AtomicU64::new(0);
+        let worker = || async {
+            let mut connection = self.connection.clone();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= COUNT {
+                    return anyhow::Ok(());
+                }
+                let pod = new_pod(number).to_string();
+                connection.post(PODS, pod.into()).await?;
+            }
+        };
+        try_join_all((0..16).map(|_| worker())).await?;
+        Ok(())
+    }
+
+    async fn say_hello(&self, workers: u64) -> anyhow::Result<Rate> {
+        self.run(workers, u64::MAX, |mut connection, _| async move {
             connection.get("/livez").await
         })
         .await
     }
 
-    async fn get_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
-        let known = self.created.load(Ordering::Relaxed);
-        self.run(workers, count, |mut connection, number| async move {
+    async fn get_pods(&self, workers: u64) -> anyhow::Result<Rate> {
+        self.run(workers, u64::MAX, |mut connection, number| async move {
             connection
-                .get(&format!("{PODS}/p-{}", number % known))
+                .get(&format!("{PODS}/p-{}", number % COUNT))
                 .await
         })
         .await
     }
 
-    async fn patch_pods(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
-        let known = self.created.load(Ordering::Relaxed);
-        // Every write of a run changes something.
-        let first = self.written.fetch_add(count, Ordering::Relaxed);
-        self.run(workers, count, |mut connection, number| async move {
-            let line = format!("PATCH {PODS}/p-{}", number % known);
-            let patch = json!({"metadata": {"labels": {"patched": (first + number).to_string()}}});
+    async fn patch_pods(&self, workers: u64) -> anyhow::Result<Rate> {
+        self.run(workers, u64::MAX, |mut connection, number| async move {
+            let line = format!("PATCH {PODS}/p-{}", number % COUNT);
+            let patch = json!({"metadata": {"labels": {"patched": self.unlike_before()}}});
             let body = Bytes::from(patch.to_string());
             let media_type = "application/merge-patch+json";
             connection.call_with(&line, media_type, body).await
@@ -185,14 +236,13 @@ impl Load {
         .await
     }
 
-    async fn apply_maps(&self, workers: u64, count: u64) -> anyhow::Result<Rate> {
-        let first = self.written.fetch_add(count, Ordering::Relaxed);
-        self.run(workers, count, |mut connection, number| async move {
+    async fn apply_maps(&self, workers: u64) -> anyhow::Result<Rate> {
+        self.run(workers, u64::MAX, |mut connection, number| async move {
             // Workers are never at one object at once.
             let name = format!("applied-{}", number % (2 * workers - 1));
             let line = format!("PATCH {MAPS}/{name}?fieldManager=bench&force=true");
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name}, "data": {"number": (first + number).to_string()}});
+                "metadata": {"name": name}, "data": {"number": self.unlike_before()}});
             let body = Bytes::from(map.to_string());
             let media_type = "application/apply-patch+yaml";
             connection.call_with(&line, media_type, body).await
@@ -200,20 +250,27 @@ impl Load {
         .await
     }
 
+    /// A text that no write had before, so that every write changes something.
+    fn unlike_before(&self) -> String {
+        self.written.fetch_add(1, Ordering::Relaxed).to_string()
+    }
+
     /// How long a list of all pods takes, which is not put together again.
-    pub(crate) async fn list_pods(&self) -> anyhow::Result<Duration> {
-        self.until_idle().await?;
-        let clock = self.world.clock();
-        let began = clock.now();
-        let mut connection = self.connection.clone();
-        let line = format!("GET {PODS}");
-        let mut answer = connection.send(&line, "", Bytes::new()).await?;
-        while answer.piece().await?.is_some() {}
-        Ok(clock.now() - began)
+    pub(crate) async fn list_pods(&self) -> anyhow::Result<Turn<Duration>> {
+        self.turn(async {
+            let clock = self.world.clock();
+            let began = clock.now();
+            let mut connection = self.connection.clone();
+            let line = format!("GET {PODS}");
+            let mut answer = connection.send(&line, "", Bytes::new()).await?;
+            while answer.piece().await?.is_some() {}
+            Ok(clock.now() - began)
+        })
+        .await
     }
 
     /// Deliveries a second to so many watchers of so many changes.
-    pub(crate) async fn fan_out(&self, watchers: u64, changes: u64) -> anyhow::Result<f64> {
+    pub(crate) async fn fan_out(&self, watchers: u64, changes: u64) -> anyhow::Result<Turn<f64>> {
         // As many as Kubernetes allows.
         const STREAMS_EACH: u64 = 100;
         let name = format!("watched-{}", self.written.fetch_add(1, Ordering::Relaxed));
@@ -243,19 +300,21 @@ impl Load {
                 }));
             }
         }
-        self.until_idle().await?;
-        let began = self.world.clock().now();
-        for number in 0..changes {
-            let line = format!("PATCH {MAPS}/{name}");
-            let body = json!({"data": {"k": number.to_string()}}).to_string();
-            let media_type = "application/merge-patch+json";
-            connection.call_with(&line, media_type, body.into()).await?;
-        }
-        for watcher in counting {
-            watcher.output().await.context("a watcher was cut off")??;
-        }
-        let took = self.world.clock().now() - began;
-        Ok((watchers * changes) as f64 / took.as_secs_f64())
+        self.turn(async {
+            let began = self.world.clock().now();
+            for number in 0..changes {
+                let line = format!("PATCH {MAPS}/{name}");
+                let body = json!({"data": {"k": number.to_string()}}).to_string();
+                let media_type = "application/merge-patch+json";
+                connection.call_with(&line, media_type, body.into()).await?;
+            }
+            for watcher in counting {
+                watcher.output().await.context("a watcher was cut off")??;
+            }
+            let took = self.world.clock().now() - began;
+            Ok((watchers * changes) as f64 / took.as_secs_f64())
+        })
+        .await
     }
 }
 

@@ -106,22 +106,33 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// For how long the machine has worked, all its processors together.
-pub(crate) fn busy() -> anyhow::Result<Duration> {
-    let stat = std::fs::read_to_string("/proc/stat")?;
-    let of_all = stat.lines().find_map(|line| line.strip_prefix("cpu "));
-    let spans = of_all.context("no figures of all processors")?;
-    // By users, nicely, by the system; idle and waiting for disks; for interrupts, hard and soft.
-    let worked = [0, 1, 2, 5, 6];
-    let spans = spans
-        .split_whitespace()
-        .enumerate()
-        .filter(|(place, _)| worked.contains(place));
-    let mut ticks = 0;
-    for (_, span) in spans {
-        ticks += span.parse::<u64>()?;
+/// What the processors of the machine have done so far, all together.
+#[derive(Clone, Copy)]
+pub(crate) struct Processors {
+    /// For how long they worked.
+    pub(crate) busy: Duration,
+    /// For how long there was work, and others had them: those with whom the host is shared.
+    pub(crate) stolen: Duration,
+}
+
+impl Processors {
+    pub(crate) fn now() -> anyhow::Result<Self> {
+        let stat = std::fs::read_to_string("/proc/stat")?;
+        let of_all = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+        let spans = of_all.context("no figures of all processors")?;
+        let ticks: Vec<u64> = spans
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let [user, nice, system, _idle, _disks, hard, soft, stolen, ..] = ticks[..] else {
+            bail!("too few figures of the processors: {spans}");
+        };
+        let span = |ticks: u64| Duration::from_millis(ticks * 10);
+        Ok(Processors {
+            busy: span(user + nice + system + hard + soft),
+            stolen: span(stolen),
+        })
     }
-    Ok(Duration::from_millis(ticks * 10))
 }
 
 /// `sendo`, which was built beside this program.

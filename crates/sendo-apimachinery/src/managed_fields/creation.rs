@@ -205,6 +205,9 @@ impl Walk {
 
 /// Writes a text as JSON has it between quotes.
 fn push_text(out: &mut String, text: &str) {
+    if is_plain(text) {
+        return out.push_str(text);
+    }
     // Names of items are JSON themselves, with quotes and nothing worse.
     for (i, part) in text.split('"').enumerate() {
         if i > 0 {
