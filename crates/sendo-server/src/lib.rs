@@ -44,6 +44,7 @@ mod decode;
 mod discovery;
 mod event;
 mod follow;
+mod gathered;
 mod health;
 mod idle;
 mod in_flight;

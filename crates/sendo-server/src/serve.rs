@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
@@ -13,7 +15,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use sendo_world::Tasks;
-use tokio::io::BufWriter;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -23,6 +24,7 @@ use tower::Service as _;
 
 use crate::body::Body;
 use crate::certs::{self, Authority, CertificateError, Identity};
+use crate::gathered::Gathered;
 use crate::idle::Idle;
 use crate::server::{ApiServer, StartError};
 use crate::streams::Streams;
@@ -47,9 +49,6 @@ const SEND_BUFFER: usize = 64 * 1024;
 
 /// The most that the head of a request may have: 1 MiB, as selectors can be long.
 const HEAD: u32 = 1 << 20;
-
-/// How much the socket is given at once: a large answer is many small frames.
-const WRITTEN_TOGETHER: usize = 64 * 1024;
 
 /// The server's socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -213,13 +212,11 @@ fn acceptor(authority: &Authority, bound: SocketAddr) -> Result<TlsAcceptor, Ser
 async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, tasks: Tasks) {
     // Small events must not wait for more to say.
     let _ = stream.set_nodelay(true);
+    let written = Gathered::new(stream);
     let handshake = server
         .world()
         .clock()
-        .timeout(
-            PATIENCE,
-            acceptor.accept(BufWriter::with_capacity(WRITTEN_TOGETHER, stream)),
-        )
+        .timeout(PATIENCE, acceptor.accept(written.clone()))
         .await;
     let stream = match handshake {
         Some(Ok(stream)) => stream,
@@ -263,10 +260,10 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
-        ended = poll_fn(|context| streams.poll(connection.as_mut(), context)) => ended,
+        ended = poll_fn(|context| poll(&mut streams, &written, connection.as_mut(), context)) => ended,
         () = either(tasks.stopping().cancelled(), idle.wait(IDLE)) => {
             connection.as_mut().graceful_shutdown();
-            let last = poll_fn(|context| streams.poll(connection.as_mut(), context));
+            let last = poll_fn(|context| poll(&mut streams, &written, connection.as_mut(), context));
             match server.world().clock().timeout(PARTING, last).await {
                 Some(ended) => ended,
                 None => return tracing::debug!("a connection was cut that did not end"),
@@ -276,6 +273,17 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
     }
+}
+
+/// Polls a connection and its streams, and sends what they wrote.
+fn poll<C: Future>(
+    streams: &mut Streams,
+    written: &Gathered<TcpStream>,
+    mut connection: Pin<&mut C>,
+    context: &mut Context<'_>,
+) -> Poll<C::Output> {
+    let mut gathered = poll_fn(|context| written.poll_gathered(connection.as_mut(), context));
+    streams.poll(Pin::new(&mut gathered), context)
 }
 
 /// Whoever speaks HTTP/1.1 has to say once whom they mean (RFC 9112, section 3.2).

@@ -38,10 +38,18 @@ fn show(place: SchemaRef<'_>, value: &mut Value, empties: Empties) {
     }
     match (place.shape(), value) {
         (Shape::Object(object), Value::Object(map)) => {
-            map.retain(|name, value| match object.field(name) {
-                Some(field) => stays(place.at(&field.schema), field, value, empties),
-                None => true,
-            });
+            // Most have the right form already: then nothing is moved.
+            let mut gone = Vec::new();
+            for (name, value) in map.iter_mut() {
+                if let Some(field) = object.field(name)
+                    && !stays(place.at(&field.schema), field, value, empties)
+                {
+                    gone.push(name.clone());
+                }
+            }
+            for name in gone {
+                map.remove(&name);
+            }
             for field in object.always_shown() {
                 if !map.contains_key(field.name.as_ref()) {
                     let value = absent(place.at(&field.schema), field, empties);

@@ -242,3 +242,41 @@ async fn an_apply_that_changes_nothing_leaves_the_order_of_another_version() {
     assert_eq!(found["spec"]["metrics"], metrics);
     assert_eq!(managers(&found).len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_an_apply_changes_is_read_as_its_type_and_the_rest_stays() {
+    let f = Fixture::start().await;
+    let uri = format!("{DEPLOYMENTS}/d?fieldManager=me");
+    let asking = |cpu: &str| {
+        let mut config = deployment(2);
+        let container = &mut config["spec"]["template"]["spec"]["containers"][0];
+        container["resources"] = json!({"requests": {"cpu": cpu}});
+        config
+    };
+    let refused = apply(&f, &uri, asking("much")).await;
+    assert_eq!(refused.code, 500);
+    let why = refused.body["message"].as_str().unwrap();
+    assert!(why.contains("quantities must match"), "{why}");
+
+    let created = apply(&f, &uri, asking("1000m")).await.body;
+    let container = &created["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["resources"]["requests"], json!({"cpu": "1"}));
+    // The same is said of something that is there.
+    assert_eq!(apply(&f, &uri, asking("much")).await.body, refused.body);
+    let changed = apply(&f, &uri, asking("0.5")).await.body;
+    let mut expected = created.clone();
+    let container = &mut expected["spec"]["template"]["spec"]["containers"][0];
+    container["resources"]["requests"]["cpu"] = "500m".into();
+    for member in ["generation", "resourceVersion", "managedFields"] {
+        expected["metadata"][member] = changed["metadata"][member].clone();
+    }
+    assert_eq!(changed, expected);
+    assert_eq!(changed["metadata"]["generation"], 2);
+
+    let mut labelled = asking("0.5");
+    labelled["metadata"]["labels"] = json!({"l": "1"});
+    let labelled = apply(&f, &uri, labelled).await.body;
+    assert_eq!(labelled["metadata"]["labels"], json!({"l": "1"}));
+    assert_eq!(labelled["spec"], changed["spec"]);
+    assert_eq!(labelled["metadata"]["generation"], 2);
+}

@@ -206,3 +206,31 @@ async fn old_watch_paths_follow_one_object() {
     f.delete(&format!("{MAPS}/b")).await;
     assert_eq!(watch.names(2).await, ["ADDED b", "DELETED b"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_selection_by_name_follows_it_in_all_namespaces() {
+    let f = Fixture::start().await;
+    let namespace = json!({"metadata": {"name": "other"}});
+    f.json("POST /api/v1/namespaces", namespace).await;
+    let elsewhere = "/api/v1/namespaces/other/configmaps";
+    for name in ["a", "aa"] {
+        create(&f, name, "x").await;
+        let object = json!({"metadata": {"name": name, "labels": {"app": "y"}}});
+        f.json(&format!("POST {elsewhere}"), object).await;
+    }
+    let all = "/api/v1/configmaps?watch=1&fieldSelector=metadata.name";
+    let mut named = f.watch(&format!("{all}%3Da")).await;
+    let mut chosen = f.watch(&format!("{all}%3Da&labelSelector=app%3Dy")).await;
+    let mut others = f.watch(&format!("{all}!%3Da&labelSelector=app")).await;
+    assert_eq!(named.names(2).await, ["ADDED a", "ADDED a"]);
+    assert_eq!(chosen.names(1).await, ["ADDED a"]);
+    assert_eq!(others.names(2).await, ["ADDED aa", "ADDED aa"]);
+
+    create(&f, "b", "x").await;
+    f.delete(&format!("{MAPS}/aa")).await;
+    f.delete(&format!("{MAPS}/a")).await;
+    f.delete(&format!("{elsewhere}/a")).await;
+    assert_eq!(named.names(2).await, ["DELETED a", "DELETED a"]);
+    assert_eq!(chosen.names(1).await, ["DELETED a"]);
+    assert_eq!(others.names(2).await, ["ADDED b", "DELETED aa"]);
+}
