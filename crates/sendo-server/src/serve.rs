@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use sendo_world::Tasks;
+use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -49,6 +50,9 @@ const SEND_BUFFER: usize = 64 * 1024;
 
 /// The most that the head of a request may have: 1 MiB, as selectors can be long.
 const HEAD: u32 = 1 << 20;
+
+/// How much of several requests is read at once: TLS by itself reads one by one.
+const READ_TOGETHER: usize = 32 * 1024;
 
 /// The server's socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -212,6 +216,7 @@ fn acceptor(authority: &Authority, bound: SocketAddr) -> Result<TlsAcceptor, Ser
 async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, tasks: Tasks) {
     // Small events must not wait for more to say.
     let _ = stream.set_nodelay(true);
+    let stream = BufReader::with_capacity(READ_TOGETHER, stream);
     let written = Gathered::new(stream);
     let handshake = server
         .world()
@@ -278,7 +283,7 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
 /// Polls a connection and its streams, and sends what they wrote.
 fn poll<C: Future>(
     streams: &mut Streams,
-    written: &Gathered<TcpStream>,
+    written: &Gathered<BufReader<TcpStream>>,
     mut connection: Pin<&mut C>,
     context: &mut Context<'_>,
 ) -> Poll<C::Output> {
