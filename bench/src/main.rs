@@ -30,6 +30,10 @@ struct Args {
     #[arg(long, value_name = "KUBECONFIG", env = "SENDO_REAL_KUBECONFIG")]
     real: Option<PathBuf>,
 
+    /// The ids of that server's processes, to be halted while others have their turn
+    #[arg(long, value_name = "PIDS", value_delimiter = ',', requires = "real")]
+    real_processes: Vec<u32>,
+
     /// One measurement of memory, in this process
     #[arg(long, hide = true)]
     held: Option<memory::Held>,
@@ -81,7 +85,7 @@ fn main() -> anyhow::Result<()> {
         let client = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        client.block_on(server::measure(args.real.as_deref()))?;
+        client.block_on(server::measure(args.real.as_deref(), args.real_processes))?;
     }
     if args.what.contains(&What::Peers) {
         runtime.block_on(peers::measure())?;

@@ -2,10 +2,10 @@
 //!
 //! The real ones are of kube-apiserver 1.36 with etcd (without fsync) on two
 //! cores that the client shares, or measured in the same run, if a kubeconfig
-//! of one is given. All servers run at once and are asked in turn, round after
-//! round, each for as long and once the machine has nothing else to do, so that all
-//! meet it in the same moods. Of the rounds in which the host took least of the
-//! processors away the middle one counts.
+//! of one is given. The servers are asked in turn, round after round, each for as
+//! long, while the others are halted and once the machine has nothing else to do, so
+//! that all meet it in the same moods. Of the rounds in which the host took least of
+//! the processors away the middle one counts.
 
 mod client;
 mod load;
@@ -19,6 +19,7 @@ use sendo::World;
 
 use client::Target;
 use load::{Load, Rate, Task, Turn};
+use process::Processes;
 pub(crate) use process::{Keeps, Process};
 
 /// How often each server has its turn.
@@ -96,21 +97,25 @@ fn known() -> Figures {
     }
 }
 
-/// Measures `sendo up`, and the server of `real` too if there is one.
-pub(crate) async fn measure(real: Option<&Path>) -> anyhow::Result<()> {
+/// Measures `sendo up`, and the server of `real` too if there is one, whose
+/// processes may be known.
+pub(crate) async fn measure(real: Option<&Path>, processes: Vec<u32>) -> anyhow::Result<()> {
+    let real_processes = Processes::new(processes);
+    real_processes.halt()?;
     let world = World::real();
     let (memory, mut in_memory) = start(&world, Keeps::Memory).await?;
     let (disk, mut on_disk) = start(&world, Keeps::Disk).await?;
     let mut kubernetes = Figures::default();
     let mut measured = vec![
-        (Load::begin(&world, &memory.target).await?, &mut in_memory),
-        (Load::begin(&world, &disk.target).await?, &mut on_disk),
+        (begin(&world, &memory).await?, &mut in_memory),
+        (begin(&world, &disk).await?, &mut on_disk),
     ];
     match real {
         None => kubernetes = known(),
         Some(file) => {
             let text = std::fs::read_to_string(file).context("read the kubeconfig")?;
-            let load = Load::begin(&world, &Target::read(&text)?).await?;
+            real_processes.go_on()?;
+            let load = Load::begin(&world, &Target::read(&text)?, real_processes).await?;
             measured.push((load, &mut kubernetes));
         }
     }
@@ -138,15 +143,32 @@ async fn start(world: &World, keeps: Keeps) -> anyhow::Result<(Process, Figures)
     Ok((process, figures))
 }
 
+async fn begin(world: &World, process: &Process) -> anyhow::Result<Load> {
+    Load::begin(world, &process.target, process.processes()).await
+}
+
+/// Halts all servers but one, which is returned.
+fn alone<'s>(servers: &'s mut [(Load, &mut Figures)], number: usize) -> anyhow::Result<&'s Load> {
+    for (i, (load, _)) in servers.iter().enumerate() {
+        if i != number {
+            load.processes.halt()?;
+        }
+    }
+    let (load, _) = &servers[number];
+    load.processes.go_on()?;
+    Ok(load)
+}
+
 /// Asks the servers in turn, and notes what the rounds that count were like.
 async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
-    for (load, _) in servers.iter() {
-        load.fill().await?;
+    for number in 0..servers.len() {
+        alone(servers, number)?.fill().await?;
     }
     for (i, work) in WORKS.iter().enumerate() {
         let mut rates = vec![Vec::new(); servers.len()];
         for _ in 0..ROUNDS {
-            for ((load, _), rates) in servers.iter().zip(&mut rates) {
+            for (number, rates) in rates.iter_mut().enumerate() {
+                let load = alone(servers, number)?;
                 rates.push(load.perform(work.task, work.workers).await?);
             }
         }
@@ -158,12 +180,13 @@ async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
     let mut lists = vec![Vec::new(); servers.len()];
     let mut deliveries = vec![Vec::new(); servers.len()];
     for _ in 0..ROUNDS {
-        for ((load, _), lists) in servers.iter().zip(&mut lists) {
-            lists.push(load.list_pods().await?);
+        for (number, lists) in lists.iter_mut().enumerate() {
+            lists.push(alone(servers, number)?.list_pods().await?);
         }
     }
     for _ in 0..ROUNDS {
-        for ((load, _), deliveries) in servers.iter().zip(&mut deliveries) {
+        for (number, deliveries) in deliveries.iter_mut().enumerate() {
+            let load = alone(servers, number)?;
             deliveries.push(load.fan_out(WATCHERS, CHANGES).await?);
         }
     }

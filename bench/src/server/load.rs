@@ -10,7 +10,7 @@ use sendo::World;
 use serde_json::{Value, json};
 
 use super::client::{Connection, Target};
-use super::process::Processors;
+use super::process::{Processes, Processors};
 use crate::pods;
 
 /// Where the pods are that are read, patched and listed.
@@ -63,6 +63,7 @@ pub(crate) enum Task {
 
 /// A server with a namespace to work in.
 pub(crate) struct Load {
+    pub(crate) processes: Processes,
     world: World,
     target: Target,
     connection: Connection,
@@ -71,7 +72,11 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) async fn begin(world: &World, target: &Target) -> anyhow::Result<Self> {
+    pub(crate) async fn begin(
+        world: &World,
+        target: &Target,
+        processes: Processes,
+    ) -> anyhow::Result<Self> {
         let mut connection = target.connect(world).await?;
         for name in ["bench", "bench-new"] {
             let namespace = json!({"metadata": {"name": name}});
@@ -86,6 +91,7 @@ impl Load {
             there.await.context("nobody makes service accounts")?;
         }
         Ok(Load {
+            processes,
             world: world.clone(),
             target: target.clone(),
             connection,

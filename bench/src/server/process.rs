@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use sendo::World;
 
 use super::client::Target;
@@ -50,6 +50,10 @@ impl Process {
             kubeconfig,
             _folder: folder,
         })
+    }
+
+    pub(crate) fn processes(&self) -> Processes {
+        Processes::new(vec![self.child.id()])
     }
 
     /// Memory that the process has in use.
@@ -104,6 +108,41 @@ fn end(child: &mut Child) {
     // One that has ended by itself is fine too.
     let _ = child.kill();
     let _ = child.wait();
+}
+
+/// The processes of a server, which are halted while others have their turn: what a
+/// control plane does at rest takes the time and the caches of whoever is measured.
+pub(crate) struct Processes(Vec<u32>);
+
+impl Processes {
+    pub(crate) fn new(ids: Vec<u32>) -> Self {
+        Processes(ids)
+    }
+
+    pub(crate) fn halt(&self) -> anyhow::Result<()> {
+        self.signal("-STOP")
+    }
+
+    pub(crate) fn go_on(&self) -> anyhow::Result<()> {
+        self.signal("-CONT")
+    }
+
+    fn signal(&self, name: &str) -> anyhow::Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let ids = self.0.iter().map(u32::to_string);
+        let status = Command::new("kill").arg(name).args(ids).status()?;
+        ensure!(status.success(), "a process of the server is gone");
+        Ok(())
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        // Those that have ended need it no more.
+        let _ = self.go_on();
+    }
 }
 
 /// What the processors of the machine have done so far, all together.

@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How much is gathered before it is sent in any case.
 const MOST: usize = 128 * 1024;
+/// How much room a connection keeps for the next time.
+const KEPT: usize = 64 * 1024;
 
 /// A connection to a client, whose writes can be gathered.
 ///
@@ -84,6 +86,7 @@ impl<S: AsyncWrite + Unpin> State<S> {
             }
         }
         self.written.clear();
+        self.written.shrink_to(KEPT);
         self.sent = 0;
         Poll::Ready(Ok(()))
     }
@@ -257,6 +260,7 @@ mod tests {
         })
         .await;
         assert_eq!(socket.pieces().concat(), text);
+        assert!(connection.lock().written.capacity() <= KEPT);
     }
 
     #[tokio::test]
