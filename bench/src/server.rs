@@ -120,6 +120,8 @@ pub(crate) async fn measure(real: Option<&Path>, processes: Vec<u32>) -> anyhow:
         }
     }
     in_turn(&mut measured).await?;
+    // Lets the servers go on, and closes the connections to them.
+    drop(measured);
     print(&in_memory, &on_disk, &kubernetes);
     world.tasks().stop().await;
     Ok(())
