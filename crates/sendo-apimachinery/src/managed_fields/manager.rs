@@ -303,10 +303,7 @@ impl<V: Versions> FieldManager<'_, V> {
         };
         validate::check(config, schema, Repeats::Refused).map_err(|e| typed("patch", config, e))?;
         let live = self.as_typed(live);
-        if !self.versions.are_typed() {
-            let checked = validate::check(&live, schema, Repeats::Allowed);
-            checked.map_err(|e| typed("live", &live, e))?;
-        }
+        validate::check(&live, schema, Repeats::Allowed).map_err(|e| typed("live", &live, e))?;
         let live = without_managers(&live);
 
         let entries = if entries.is_empty() {

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Meta, OwnerReference};
 use crate::field::{BadValue, Error, Path};
@@ -52,8 +52,8 @@ struct Members<'a> {
     creation_timestamp: Option<&'a Value>,
     deletion_timestamp: Option<&'a Value>,
     deletion_grace_period_seconds: Option<&'a Value>,
-    labels: Option<&'a Map<String, Value>>,
-    annotations: Option<&'a Map<String, Value>>,
+    has_labels: bool,
+    has_annotations: bool,
     has_owners: bool,
     has_finalizers: bool,
     managed_fields: &'a [Value],
@@ -74,8 +74,8 @@ impl<'a> Members<'a> {
                 "creationTimestamp" => members.creation_timestamp = Some(value),
                 "deletionTimestamp" => members.deletion_timestamp = Some(value),
                 "deletionGracePeriodSeconds" => members.deletion_grace_period_seconds = Some(value),
-                "labels" => members.labels = value.as_object(),
-                "annotations" => members.annotations = value.as_object(),
+                "labels" => members.has_labels = true,
+                "annotations" => members.has_annotations = true,
                 "ownerReferences" => members.has_owners = true,
                 "finalizers" => members.has_finalizers = true,
                 "managedFields" => {
@@ -86,12 +86,6 @@ impl<'a> Members<'a> {
         }
         members
     }
-}
-
-/// The texts of a map, by key.
-fn texts(map: &Map<String, Value>) -> impl Iterator<Item = (&str, &str)> {
-    map.iter()
-        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
 /// Checks the metadata of a new object at `path` (most often `metadata`).
@@ -139,12 +133,14 @@ pub fn validate_create(meta: Meta<'_>, rules: &MetaRules, path: &Path) -> Vec<Er
 
 /// Labels, annotations and owners.
 fn validate_parts(errors: &mut Vec<Error>, meta: Meta<'_>, own: &Members<'_>, path: &Path) {
-    if let Some(labels) = own.labels {
-        errors.extend(validate_labels(texts(labels), &path.child("labels")));
+    if own.has_labels {
+        errors.extend(validate_labels(meta.labels(), &path.child("labels")));
     }
-    if let Some(annotations) = own.annotations {
-        let path = path.child("annotations");
-        errors.extend(validate_annotations(texts(annotations), &path));
+    if own.has_annotations {
+        errors.extend(validate_annotations(
+            meta.annotations(),
+            &path.child("annotations"),
+        ));
     }
     if own.has_owners {
         errors.extend(validate_owners(meta, &path.child("ownerReferences")));
