@@ -280,3 +280,20 @@ async fn what_an_apply_changes_is_read_as_its_type_and_the_rest_stays() {
     assert_eq!(labelled["spec"], changed["spec"]);
     assert_eq!(labelled["metadata"]["generation"], 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_applied_to_what_has_items_that_nobody_can_name() {
+    let f = Fixture::start().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"metadata": {"name": "s"}, "secrets": [{"kind": "Secret"}]});
+    let created = f.json(&format!("POST {accounts}"), account).await;
+    assert_eq!(created.code, 201, "{:?}", created.body);
+    let config = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "s", "labels": {"l": "1"}}});
+    let refused = apply(&f, &format!("{accounts}/s?fieldManager=me"), config).await;
+    let why = refused.body["message"].as_str().unwrap_or_default();
+    assert!(
+        why.starts_with("failed to create typed live object"),
+        "{why}"
+    );
+}
