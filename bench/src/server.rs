@@ -29,7 +29,7 @@ const UNDISTURBED: usize = 5;
 /// How many watch the same objects.
 const WATCHERS: u64 = 1000;
 /// How many changes they are told of in a round.
-const CHANGES: u64 = 200;
+const CHANGES: u64 = 1000;
 
 /// What a server is asked in a round: what, by how many at once.
 struct Work {
