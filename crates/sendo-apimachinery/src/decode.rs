@@ -23,7 +23,7 @@ mod yaml;
 use document::Numbers;
 use serde_json::Value;
 
-pub use body::{Body, Format, Object, unrecognized};
+pub use body::{Body, Format, Object, cannot_be_handled, unrecognized};
 pub use deletion::check_delete_options;
 pub use older::read_as;
 

@@ -335,7 +335,12 @@ fn no_conversion(kind: &GroupVersionKind, expected: &GroupVersionKind) -> String
     )
 }
 
-fn cannot_be_handled(kind: &GroupVersionKind, expected: &GroupVersionKind, error: &str) -> Status {
+/// The refusal of an object of one kind that is no object of another, or of its own.
+pub fn cannot_be_handled(
+    kind: &GroupVersionKind,
+    expected: &GroupVersionKind,
+    error: &str,
+) -> Status {
     Status::bad_request(format!(
         "{} in version {} cannot be handled as a {}: {error}",
         kind.kind,

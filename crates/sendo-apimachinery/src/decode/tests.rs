@@ -67,6 +67,12 @@ fn an_empty_list_stays_where_it_is_told_from_none() {
 }
 
 #[test]
+fn an_empty_list_is_no_less_than_another_where_any_json_may_stand() {
+    let object = json_of("apps/v1", "ControllerRevision", r#"{"data": []}"#).unwrap();
+    assert_eq!(object.value, json!({"data": []}));
+}
+
+#[test]
 fn an_eviction_is_read_in_the_version_before_its_own() {
     let body = r#"{"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}"#;
     assert!(json_of("policy/v1", "Eviction", body).is_ok());

@@ -306,7 +306,7 @@ const TOLD: [(&str, &str); 2] = [
 /// Whether Go's next encoding leaves a value of a type's field out, so that it is as good as absent.
 fn is_left_out(owner: &str, field: &Field, value: &Value) -> bool {
     let empty = match value {
-        Value::Array(items) => items.is_empty(),
+        Value::Array(items) => items.is_empty() && !matches!(field.schema.shape, Shape::Raw(_)),
         Value::Object(members) => members.is_empty() && matches!(field.schema.shape, Shape::Map(_)),
         _ => return false,
     };

@@ -20,6 +20,25 @@ use super::value::Read;
 /// The kind of metadata, whose members are shown beside those of its holder.
 const METADATA: &str = "meta";
 
+/// Its members in the order of their declaration.
+const METADATA_MEMBERS: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
 const TYPES: &str = include_str!("internal.txt");
 
 /// An object of the internal type `name` as an error shows it, on one line.
@@ -97,8 +116,8 @@ impl Types<'static> {
                 Source::OfParent(name) => parent.at(name),
             };
             if member.kind == METADATA {
-                let members = found.as_object().into_iter().flatten();
-                shown.extend(members.map(|(key, value)| (key.as_str(), Shape::Plain(value))));
+                let members = METADATA_MEMBERS.iter().filter(|name| found.has(name));
+                shown.extend(members.map(|name| (*name, Shape::Plain(found.at(name)))));
             } else {
                 shown.push((member.name, self.of_kind(member.kind, found, value)));
             }
@@ -289,6 +308,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn metadata_is_shown_in_its_order_too() {
+        let template = json!({"metadata": {"labels": {"a": "b"}, "namespace": "n", "name": "t"}});
+        let shown = text("PodTemplateSpec", &template);
+        assert!(
+            shown.starts_with(r#"{"name":"t","namespace":"n","labels":{"a":"b"},"Spec":"#),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -118,8 +118,11 @@ fn applied(
                 // What is refused is made once more, to say why.
                 let again = ownership::apply(call, live, &body.value, options.force).ok();
                 let fault = again.and_then(|applied| reader::restore_fault(&applied, schema));
-                let error = fault.unwrap_or_else(|| error.to_string());
                 let (meta, kind) = (Meta::of(&body.value), ownership::kind_of(call.resource));
+                let Some(error) = fault else {
+                    // A number that is too large for its field, of which Go keeps the lower bits.
+                    return reader::cannot_be_handled(&kind, &kind, &error.to_string());
+                };
                 Status::unclassified(format!(
                     "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured \
                      object to {kind}: {error}",

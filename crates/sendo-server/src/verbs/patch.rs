@@ -114,7 +114,11 @@ pub(crate) fn patched(
         return Err(refused(&fault));
     }
     if text(&patched, "apiVersion").is_empty() {
-        // An object of no version has no name that could be read.
+        // An object of no version has no field that is known, and no name that could be read.
+        let members = patched.as_object().into_iter().flatten();
+        let unknown = members.filter(|(name, _)| !["kind", "apiVersion"].contains(&name.as_str()));
+        problems.extend(unknown.map(|(name, _)| format!("unknown field {}", go_quote(name))));
+        judge(call, options, problems).map_err(|error| refused(&error))?;
         return Err(decode::nameless(call));
     }
     // What the patch does not name has its type already.

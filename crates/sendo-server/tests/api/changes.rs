@@ -143,6 +143,29 @@ async fn a_patch_leaves_an_object_of_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_version_no_field_of_a_patched_object_is_known() {
+    let f = with_set().await;
+    let patch = |validation: &str| format!("PATCH {SETS}/s?fieldValidation={validation}");
+    let unversioned = r#"{"apiVersion": null, "spec": {"replicas": 7}}"#;
+    let unknown = ["metadata", "spec", "status"].map(|name| format!("unknown field {name:?}"));
+
+    let strict = f.call(&patch("Strict"), &MERGE, unversioned).await;
+    assert_eq!(strict.code, 422);
+    let message = strict.body["message"].as_str().unwrap();
+    let told = format!("strict decoding error: {}", unknown.join(", "));
+    assert!(message.ends_with(&told), "{message}");
+
+    let warned = f.call(&patch("Warn"), &MERGE, unversioned).await;
+    assert_eq!((warned.code, warned.warnings.len()), (400, unknown.len()));
+    let ignored = f.call(&patch("Ignore"), &MERGE, unversioned).await;
+    assert_eq!((ignored.code, ignored.warnings.len()), (400, 0));
+    assert_eq!(
+        f.get(&format!("{SETS}/s")).await.body["spec"]["replicas"],
+        2
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_strategic_patch_merges_containers_by_name() {
     let f = with_set().await;
     let patch = r#"{"spec":{"template":{"spec":{"containers":[{"name":"d","image":"j:1"}]}}}}"#;

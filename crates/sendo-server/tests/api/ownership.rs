@@ -191,6 +191,18 @@ async fn what_cannot_be_applied_is_refused() {
     )
     .await;
     assert_eq!(status.code, 404);
+    let many = apply(
+        &f,
+        &format!("{DEPLOYMENTS}/d?fieldManager=me"),
+        deployment(u32::MAX),
+    )
+    .await;
+    assert_eq!(many.code, 400);
+    assert_eq!(
+        many.body["message"],
+        "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number 4294967295 \
+         into Go struct field DeploymentSpec.spec.replicas of type int32"
+    );
     assert_eq!(f.get(&format!("{MAPS}/a")).await.code, 404);
 }
 

@@ -53,9 +53,10 @@ fn default(set: &mut Value) {
     let spec = set.object("spec");
     let strategy = spec.object("updateStrategy");
     strategy.default_if_zero("type", "RollingUpdate");
-    if strategy.text("type") == "RollingUpdate" {
+    let rolls = strategy.text("type") == "RollingUpdate";
+    if rolls || strategy.has("rollingUpdate") {
         let rolling_update = strategy.object("rollingUpdate");
-        rolling_update.default_to("maxUnavailable", 1);
+        rolling_update.default_to("maxUnavailable", i32::from(rolls));
         rolling_update.default_to("maxSurge", 0);
     }
     spec.default_to("revisionHistoryLimit", 10);
@@ -198,6 +199,20 @@ mod tests {
             set["spec"]["updateStrategy"],
             json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})
         );
+    }
+
+    #[test]
+    fn what_is_told_of_rolling_is_whole_whether_it_rolls_or_not() {
+        let mut set =
+            json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}});
+        default(&mut set);
+        assert_eq!(
+            set["spec"]["updateStrategy"]["rollingUpdate"],
+            json!({"maxSurge": 0, "maxUnavailable": 0})
+        );
+        let mut set = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
+        default(&mut set);
+        assert_eq!(set["spec"]["updateStrategy"], json!({"type": "OnDelete"}));
     }
 
     #[test]
