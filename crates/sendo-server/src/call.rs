@@ -12,6 +12,7 @@ use crate::kinds::Cx;
 use crate::path::ResourcePath;
 use crate::request::Request;
 use crate::resource::Resource;
+use crate::route::Action;
 use crate::server::Server;
 
 /// One request on one resource.
@@ -32,6 +33,29 @@ impl<'a> Call<'a> {
             .namespace
             .as_deref()
             .filter(|name| !name.is_empty() && self.resource.is_namespaced())
+    }
+
+    /// Refuses a namespace that leads out of the place where objects of the resource are kept.
+    pub(crate) fn check_namespace(&self, action: &Action) -> Result<(), Status> {
+        let Some(namespace @ ("." | "..")) = self.namespace() else {
+            return Ok(());
+        };
+        if matches!(action, Action::Create) {
+            let faults = names::path_segment(namespace).join(" ");
+            let named = go_quote(namespace);
+            return Err(Status::internal_error(format!(
+                "invalid resource name {named}: [{faults}]"
+            )));
+        }
+        let (facts, custom) = (&self.resource.facts, self.resource.custom.is_some());
+        let group = custom.then_some(facts.group.as_str());
+        let parts = [Some(facts.plural.as_str()), Some(namespace)];
+        let parts = group.into_iter().chain(parts.into_iter().flatten());
+        let key = parts
+            .chain(self.path.name.as_deref())
+            .fold(String::new(), |key, part| key + "/" + part);
+        let key = go_quote(&key);
+        Err(Status::unclassified(format!("invalid key: {key}")))
     }
 
     /// The name in the path; empty for a collection.

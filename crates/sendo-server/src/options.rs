@@ -3,15 +3,16 @@
 
 use sendo_apimachinery::decode::FieldValidation;
 use sendo_apimachinery::field::{Error, Path};
-use sendo_apimachinery::{GroupKind, Status, go_quote};
+use sendo_apimachinery::selector::SelectorError;
+use sendo_apimachinery::{FieldSelector, GroupKind, LabelSelector, Status, go_quote};
 
 use crate::query::Query;
 
 /// The options of a list or watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListOptions {
-    pub(crate) label_selector: String,
-    pub(crate) field_selector: String,
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
     pub(crate) watch: bool,
     pub(crate) bookmarks: bool,
     pub(crate) resource_version: String,
@@ -33,9 +34,11 @@ impl ListOptions {
     /// Reads and checks the options; `watch` for paths that always watch.
     pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
         let limit = number(query, "limit")?;
+        let timeout_seconds = number(query, "timeoutSeconds")?;
+        let bad = |error: SelectorError| Status::bad_request(error.to_string());
         let options = ListOptions {
-            label_selector: query.text("labelSelector").to_owned(),
-            field_selector: query.text("fieldSelector").to_owned(),
+            labels: LabelSelector::parse(query.text("labelSelector")).map_err(bad)?,
+            fields: FieldSelector::parse(query.text("fieldSelector")).map_err(bad)?,
             watch: watch || query.flag("watch"),
             bookmarks: query.flag("allowWatchBookmarks"),
             resource_version: query.text("resourceVersion").to_owned(),
@@ -44,7 +47,7 @@ impl ListOptions {
                 "NotOlderThan" => Some(VersionMatch::NotOlderThan),
                 _ => None,
             },
-            timeout_seconds: number(query, "timeoutSeconds")?,
+            timeout_seconds,
             limit: limit
                 .and_then(|limit| usize::try_from(limit).ok())
                 .filter(|limit| *limit > 0),

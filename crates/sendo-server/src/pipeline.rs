@@ -148,6 +148,7 @@ async fn on_resource(
         path,
         resource: &resource,
     };
+    call.check_namespace(&action)?;
     let answer = act(&call, action).await?;
     settle(&call).await?;
     Ok(answer)

@@ -2,7 +2,7 @@
 
 use sendo_apimachinery::jsonpath::JsonPath;
 use sendo_apimachinery::selector::FieldOperator;
-use sendo_apimachinery::{FieldSelector, LabelSelector, Meta, Status};
+use sendo_apimachinery::{LabelSelector, Meta, Status};
 use serde_json::Value;
 
 use crate::options::ListOptions;
@@ -51,15 +51,13 @@ impl Reader {
 }
 
 impl Selection {
-    /// Reads the selectors; fields that the kind does not offer are refused.
-    pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
-        let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
-        let labels = LabelSelector::parse(&options.label_selector).map_err(|error| bad(&error))?;
-        let selector =
-            FieldSelector::parse(&options.field_selector).map_err(|error| bad(&error))?;
+    /// What the selectors choose; fields that the kind does not offer are refused.
+    pub(crate) fn new(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
+        let labels = options.labels.clone();
+        let selector = &options.fields;
         let mut fields = Vec::new();
         for requirement in selector.requirements() {
-            let read = Reader::of(resource, &requirement.field).map_err(|text| bad(&text))?;
+            let read = Reader::of(resource, &requirement.field).map_err(Status::bad_request)?;
             fields.push(Field {
                 read,
                 operator: requirement.operator,

@@ -61,8 +61,12 @@ impl FieldSelector {
                     value: unescape(value)?,
                 })
             })
-            .collect::<Result<_, _>>()?;
-        Ok(FieldSelector { requirements })
+            .collect::<Result<Vec<FieldRequirement>, _>>()?;
+        // One that asks for nothing of nothing is none.
+        let says = |one: &FieldRequirement| !(one.field.is_empty() && one.value.is_empty());
+        Ok(FieldSelector {
+            requirements: requirements.into_iter().filter(says).collect(),
+        })
     }
 
     /// Whether fields meet all requirements. `field` gives a field's value, empty if absent.
@@ -204,6 +208,7 @@ mod tests {
             ("absent!=x", true),
             (r"odd=a\=b\,c\\", true),
             (",,metadata.name=a,", true),
+            ("=,metadata.name=a,!=", true),
         ];
         for (text, expected) in cases {
             assert_eq!(

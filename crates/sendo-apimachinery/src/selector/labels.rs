@@ -74,6 +74,12 @@ impl Labels for Map<String, Value> {
     }
 }
 
+impl Default for LabelSelector {
+    fn default() -> Self {
+        LabelSelector::everything()
+    }
+}
+
 impl LabelSelector {
     /// Selects every object.
     pub fn everything() -> Self {

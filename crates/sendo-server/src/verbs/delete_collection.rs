@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::options::{ListOptions, VersionMatch};
+use crate::selection::Selection;
 use crate::verbs::delete::{self, DeleteOptions};
 use crate::verbs::list::{self, Stopped};
 use crate::view;
@@ -17,8 +18,9 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status>
     if !matches!(options.resource_version.as_str(), "" | "0") {
         options.version_match.get_or_insert(VersionMatch::Exact);
     }
+    let selection = Selection::new(call.resource, &options)?;
     let deletion = DeleteOptions::of(call)?;
-    let found = match list::collect(call, &options).await {
+    let found = match list::collect(call, &options, &selection).await {
         Ok(found) => found,
         Err(Stopped::Refused(status)) => return Err(status),
         Err(Stopped::Expired { token }) => return Ok(list::expired(&token)),

@@ -6,8 +6,10 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use http::StatusCode;
 use sendo_apimachinery::Status;
 use sendo_apimachinery::decode::{self as reader, Format};
+use sendo_apimachinery::patch::json_type;
 use sendo_store::{At, Entry, Error, KeyRange, Page, Revision};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::answer::{self, Answer};
 use crate::call::{Call, backend};
@@ -19,7 +21,8 @@ use crate::view::{self, List, Stored};
 /// Reads the objects of a collection that the selectors choose.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Status> {
     let options = ListOptions::parse(&call.request.query, false)?;
-    match collect(call, &options).await {
+    let selection = Selection::new(call.resource, &options)?;
+    match collect(call, &options, &selection).await {
         Ok(found) => view::list(call, found),
         Err(Stopped::Refused(status)) => Err(status),
         Err(Stopped::Expired { token }) => Ok(expired(&token)),
@@ -43,13 +46,47 @@ impl From<Status> for Stopped {
 }
 
 /// A continue token: where the next page starts, in which state.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 struct Token {
     v: String,
     /// The revision of the first page; -1 for "whatever is newest".
     rv: i64,
     /// The first key that may come, without the collection's prefix.
     start: String,
+}
+
+impl Token {
+    /// Reads a token that anybody may have written; what is left out is empty.
+    fn read(value: &Value) -> Result<Self, String> {
+        let wrong = |value: &Value, place: &str| {
+            let found = match value {
+                Value::Number(number) if number.is_f64() => format!("number {number}"),
+                other => json_type(other).to_owned(),
+            };
+            format!("json: cannot unmarshal {found} into Go {place}")
+        };
+        let text = |name: &str| match &value[name] {
+            Value::Null => Ok(String::new()),
+            Value::String(text) => Ok(text.clone()),
+            other => Err(wrong(
+                other,
+                &format!("struct field continueToken.{name} of type string"),
+            )),
+        };
+        if !value.is_object() && !value.is_null() {
+            return Err(wrong(value, "value of type storage.continueToken"));
+        }
+        let rv = match &value["rv"] {
+            Value::Null => Some(0),
+            other => other.as_i64(),
+        };
+        let of_rv = "struct field continueToken.rv of type int64";
+        Ok(Token {
+            v: text("v")?,
+            rv: rv.ok_or_else(|| wrong(&value["rv"], of_rv))?,
+            start: text("start")?,
+        })
+    }
 }
 
 /// Tokens are read as Go reads them, which minds no bits that are left over.
@@ -63,9 +100,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 const NEWEST: i64 = -1;
 
-/// Reads one page of what the options choose.
-pub(crate) async fn collect(call: &Call<'_>, options: &ListOptions) -> Result<List, Stopped> {
-    let selection = Selection::parse(call.resource, options)?;
+/// Reads one page of a selection.
+pub(crate) async fn collect(
+    call: &Call<'_>,
+    options: &ListOptions,
+    selection: &Selection,
+) -> Result<List, Stopped> {
     let prefix = call.resource.keys.collection(call.namespace());
     let (at, start, limit) = plan(call, options).await?;
     let mut range = match selection
@@ -88,7 +128,7 @@ pub(crate) async fn collect(call: &Call<'_>, options: &ListOptions) -> Result<Li
         // All pages of one answer show one state.
         at = At::Revision(page.revision);
         let last = page.entries.last().map(|entry| entry.key.clone());
-        items.extend(chosen(call, &selection, &page));
+        items.extend(chosen(call, selection, &page));
         let more = page.remaining > 0;
         if let Some(last) = last.filter(|_| more) {
             if limit.is_none_or(|limit| items.len() < limit) {
@@ -216,26 +256,29 @@ fn read_token(text: &str) -> Result<Token, Status> {
             "continue key is not valid: illegal base64 data at input byte {place}"
         ))
     })?;
-    let parsed = reader::untyped(&bytes, Format::Json)
-        .map_err(|error| refuse(&format!("continue key is not valid: {error}")))?;
-    let token: Token = serde_json::from_value(parsed.value)
-        .map_err(|error| refuse(&format!("continue key is not valid: {error}")))?;
+    let invalid = |why: &str| refuse(&format!("continue key is not valid: {why}"));
+    let parsed = reader::untyped(&bytes, Format::Json).map_err(|e| invalid(&e.to_string()))?;
+    let mut token = Token::read(&parsed.value).map_err(|fault| invalid(&fault))?;
     if token.v != TOKEN_VERSION {
-        return Err(refuse(
-            "continue key is not valid: server does not recognize this encoded version",
-        ));
+        return Err(invalid(&format!(
+            "server does not recognize this encoded version {}",
+            token.v
+        )));
     }
     if token.rv == 0 {
-        return Err(refuse(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        return Err(invalid(
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
         ));
+    }
+    if token.start.is_empty() {
+        return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
     }
     // A start outside of the collection would read what nobody asked for.
-    if token.start.is_empty() || token.start.split('/').any(|part| part == "..") {
-        return Err(refuse(
-            "continue key is not valid: encoded start key is empty or leads elsewhere",
-        ));
+    let start = token.start.strip_prefix('/').unwrap_or(&token.start);
+    if start.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(invalid(&token.start));
     }
+    token.start = start.to_owned();
     Ok(token)
 }
 
@@ -273,30 +316,44 @@ mod tests {
         for text in ["garbage", "bm9uc2Vuc2U", ""] {
             assert_eq!(read_token(text).unwrap_err().code, 400, "{text}");
         }
-        for token in [
-            Token {
-                v: "v0".into(),
-                rv: 1,
-                start: "a".into(),
-            },
-            Token {
-                v: TOKEN_VERSION.into(),
-                rv: 0,
-                start: "a".into(),
-            },
-            Token {
-                v: TOKEN_VERSION.into(),
-                rv: 1,
-                start: String::new(),
-            },
-            Token {
-                v: TOKEN_VERSION.into(),
-                rv: 1,
-                start: "../secrets/a".into(),
-            },
-        ] {
-            let text = BASE64.encode(serde_json::to_vec(&token).unwrap());
-            assert!(read_token(&text).is_err(), "{token:?}");
+        let cases = [
+            ("null", "server does not recognize this encoded version "),
+            (
+                r#"{"v": "v0"}"#,
+                "does not recognize this encoded version v0",
+            ),
+            (
+                r#"{"v": 1}"#,
+                "unmarshal number into Go struct field continueToken.v of type string",
+            ),
+            (
+                "[]",
+                "unmarshal array into Go value of type storage.continueToken",
+            ),
+            (
+                r#"{"v": "meta.k8s.io/v1"}"#,
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
+            (
+                r#"{"v": "meta.k8s.io/v1", "rv": 1.5}"#,
+                "number 1.5 into Go struct field continueToken.rv of type int64",
+            ),
+            (
+                r#"{"v": "meta.k8s.io/v1", "rv": 1}"#,
+                "encoded start key empty (version meta.k8s.io/v1)",
+            ),
+            (
+                r#"{"v": "meta.k8s.io/v1", "rv": 1, "start": "../secrets/a"}"#,
+                "not valid: ../secrets/a",
+            ),
+            (
+                r#"{"v": "meta.k8s.io/v1", "rv": 1, "start": "a//b"}"#,
+                "not valid: a//b",
+            ),
+        ];
+        for (token, end) in cases {
+            let told = read_token(&BASE64.encode(token)).unwrap_err().message;
+            assert!(told.ends_with(end), "{token}: {told}");
         }
     }
 }

@@ -40,7 +40,7 @@ const CHUNK: usize = 32 * 1024;
 /// Streams the changes of what the selectors choose.
 pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
     let options = ListOptions::parse(&call.request.query, true)?;
-    let mut selection = Selection::parse(call.resource, &options)?;
+    let mut selection = Selection::new(call.resource, &options)?;
     if let Some(name) = call.path.name.as_deref().filter(|_| call.path.watch) {
         selection.pin(name);
     }

@@ -150,6 +150,15 @@ async fn absurd_limits_tokens_and_selectors() {
         ),
         ("fieldSelector=metadata.name", "invalid selector"),
         ("fieldSelector=data.k%3Dv", "not a known field selector"),
+        // What cannot be read is told before what may not be asked for.
+        (
+            "labelSelector=%3D%3D&sendInitialEvents=1",
+            "found '==', expected: !, identifier",
+        ),
+        (
+            "fieldSelector=data.k%3Dv&sendInitialEvents=1",
+            "sendInitialEvents is forbidden for list",
+        ),
     ];
     for (query, message) in refusals {
         let answer = f.get(&format!("{MAPS}?{query}")).await;
@@ -159,6 +168,54 @@ async fn absurd_limits_tokens_and_selectors() {
     }
     for query in ["limit=-1", "limit=9223372036854775807", "watch=&limit=0"] {
         assert_eq!(f.get(&format!("{MAPS}?{query}")).await.code, 200, "{query}");
+    }
+    let query = "fieldSelector=data.k%3Dv";
+    let headers = [("content-type", JSON)];
+    let unread = f
+        .call(&format!("DELETE {MAPS}?{query}"), &headers, "{")
+        .await;
+    refused(&unread, 400, "BadRequest", "not a known field selector");
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_that_are_steps_of_a_path() {
+    let f = Fixture::start().await;
+    let map = json!({"metadata": {"name": "a"}});
+    for (line, message) in [
+        (
+            "GET /api/v1/namespaces/../configmaps",
+            r#"invalid key: "/configmaps/..""#,
+        ),
+        (
+            "GET /api/v1/namespaces/%2e/pods",
+            r#"invalid key: "/pods/.""#,
+        ),
+        (
+            "GET /api/v1/watch/namespaces/%2e%2e/pods",
+            r#"invalid key: "/pods/..""#,
+        ),
+        (
+            "GET /apis/apps/v1/namespaces/%2e%2e/deployments/x/scale",
+            r#"invalid key: "/deployments/../x""#,
+        ),
+        (
+            "DELETE /api/v1/namespaces/%2e%2e/configmaps",
+            r#"invalid key: "/configmaps/..""#,
+        ),
+        (
+            "PUT /api/v1/namespaces/%2e%2e/configmaps/a",
+            r#"invalid key: "/configmaps/../a""#,
+        ),
+        (
+            "POST /api/v1/namespaces/%2e%2e/configmaps",
+            "Internal error occurred: invalid resource name \"..\": [may not be '..']",
+        ),
+    ] {
+        let answer = match line.starts_with('P') {
+            true => f.json(line, map.clone()).await,
+            false => f.call(line, &[], "").await,
+        };
+        assert_eq!(answer.refusal(), (500, message.to_owned()), "{line}");
     }
 }
 
