@@ -33,8 +33,8 @@ pub(crate) enum VersionMatch {
 impl ListOptions {
     /// Reads and checks the options; `watch` for paths that always watch.
     pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
-        let limit = number(query, "limit")?;
         let timeout_seconds = number(query, "timeoutSeconds")?;
+        let limit = number(query, "limit")?;
         let bad = |error: SelectorError| Status::bad_request(error.to_string());
         let options = ListOptions {
             labels: LabelSelector::parse(query.text("labelSelector")).map_err(bad)?,
