@@ -39,6 +39,9 @@ impl EventType {
     }
 }
 
+/// Room for what an event has around its object, and an object around what is stored of it.
+const ENVELOPE: usize = 192;
+
 /// The annotation of the bookmark that ends the initial state.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -156,6 +159,7 @@ impl Events {
             let object = serde_json::from_slice(&object).expect("objects are JSON of ours");
             return self.write_message(out, kind.as_str(), &object);
         }
+        out.reserve(stored.value.len() + ENVELOPE);
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_str().as_bytes());
         out.extend_from_slice(b"\",\"object\":");

@@ -73,7 +73,7 @@ impl Part {
     pub(super) fn of(&self, json: &[u8]) -> Option<Vec<u8>> {
         let mut cut = Cut {
             json,
-            kept: Vec::new(),
+            kept: Vec::with_capacity(json.len()),
             from: 0,
         };
         cut.value(self, blanks(json, 0), true)?;
