@@ -11,6 +11,25 @@ pub use validate::{
     validate_field_manager, validate_immutable, validate_labels, validate_update,
 };
 
+/// The members of metadata in the order of their declaration in Go, but for its
+/// managers, which come last.
+pub const MEMBERS: [&str; 14] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+];
+
 /// A view of an object's metadata.
 ///
 /// Absent members read as empty or zero, as in Kubernetes' own types; so does a

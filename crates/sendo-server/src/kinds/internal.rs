@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use sendo_apimachinery::field::BadValue;
+use sendo_apimachinery::meta;
 use sendo_apimachinery::{go_json, go_quote};
 use serde_json::Value;
 
@@ -19,25 +20,6 @@ use super::value::Read;
 
 /// The kind of metadata, whose members are shown beside those of its holder.
 const METADATA: &str = "meta";
-
-/// Its members in the order of their declaration.
-const METADATA_MEMBERS: [&str; 15] = [
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
 
 const TYPES: &str = include_str!("internal.txt");
 
@@ -116,7 +98,7 @@ impl Types<'static> {
                 Source::OfParent(name) => parent.at(name),
             };
             if member.kind == METADATA {
-                let members = METADATA_MEMBERS.iter().filter(|name| found.has(name));
+                let members = meta::MEMBERS.iter().filter(|name| found.has(name));
                 shown.extend(members.map(|name| (*name, Shape::Plain(found.at(name)))));
             } else {
                 shown.push((member.name, self.of_kind(member.kind, found, value)));

@@ -1,6 +1,7 @@
 //! Whether somebody may do something.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
+use sendo_apimachinery::meta;
 use sendo_apimachinery::selector::{FieldOperator, FieldRequirement, Operator, Requirement};
 use sendo_apimachinery::{
     FieldSelector, GroupKind, LabelSelector, Status, go_json, go_quote, names,
@@ -164,21 +165,6 @@ fn shown_path(path: &Value) -> BadValue {
 
 /// Metadata with its members, and those of its managers, in the order of their declaration in Go.
 fn metadata_text(metadata: &Value) -> String {
-    const METADATA: [&str; 13] = [
-        "name",
-        "generateName",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-    ];
     const MANAGER: [&str; 7] = [
         "manager",
         "operation",
@@ -194,7 +180,7 @@ fn metadata_text(metadata: &Value) -> String {
             .map(|(key, value)| format!("{}:{}", go_quote(key), go_json(value)))
             .collect()
     };
-    let mut shown = members(metadata, &METADATA);
+    let mut shown = members(metadata, &meta::MEMBERS);
     let managers = items(&metadata["managedFields"]).iter();
     let managers: Vec<String> = managers
         .map(|manager| format!("{{{}}}", members(manager, &MANAGER).join(",")))
