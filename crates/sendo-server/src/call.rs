@@ -47,13 +47,14 @@ impl<'a> Call<'a> {
                 "invalid resource name {named}: [{faults}]"
             )));
         }
-        let (facts, custom) = (&self.resource.facts, self.resource.custom.is_some());
-        let group = custom.then_some(facts.group.as_str());
-        let parts = [Some(facts.plural.as_str()), Some(namespace)];
-        let parts = group.into_iter().chain(parts.into_iter().flatten());
-        let key = parts
-            .chain(self.path.name.as_deref())
-            .fold(String::new(), |key, part| key + "/" + part);
+        let facts = &self.resource.facts;
+        let mut key = format!("/{}/{namespace}", facts.plural);
+        if self.resource.custom.is_some() {
+            key.insert_str(0, &format!("/{}", facts.group));
+        }
+        if let Some(name) = &self.path.name {
+            key = key + "/" + name;
+        }
         let key = go_quote(&key);
         Err(Status::unclassified(format!("invalid key: {key}")))
     }

@@ -47,7 +47,7 @@ impl FieldSelector {
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
-        let requirements = terms
+        let mut requirements = terms
             .into_iter()
             .filter(|term| !term.is_empty())
             .map(|term| {
@@ -63,10 +63,8 @@ impl FieldSelector {
             })
             .collect::<Result<Vec<FieldRequirement>, _>>()?;
         // One that asks for nothing of nothing is none.
-        let says = |one: &FieldRequirement| !(one.field.is_empty() && one.value.is_empty());
-        Ok(FieldSelector {
-            requirements: requirements.into_iter().filter(says).collect(),
-        })
+        requirements.retain(|one| !(one.field.is_empty() && one.value.is_empty()));
+        Ok(FieldSelector { requirements })
     }
 
     /// Whether fields meet all requirements. `field` gives a field's value, empty if absent.

@@ -98,8 +98,9 @@ impl Types<'static> {
                 Source::OfParent(name) => parent.at(name),
             };
             if member.kind == METADATA {
-                let members = meta::MEMBERS.iter().filter(|name| found.has(name));
-                shown.extend(members.map(|name| (*name, Shape::Plain(found.at(name)))));
+                let members = meta::MEMBERS.into_iter().chain(["managedFields"]);
+                let members = members.filter(|name| found.has(name));
+                shown.extend(members.map(|name| (name, Shape::Plain(found.at(name)))));
             } else {
                 shown.push((member.name, self.of_kind(member.kind, found, value)));
             }
@@ -294,12 +295,11 @@ mod tests {
 
     #[test]
     fn metadata_is_shown_in_its_order_too() {
-        let template = json!({"metadata": {"labels": {"a": "b"}, "namespace": "n", "name": "t"}});
-        let shown = text("PodTemplateSpec", &template);
-        assert!(
-            shown.starts_with(r#"{"name":"t","namespace":"n","labels":{"a":"b"},"Spec":"#),
-            "{shown}"
-        );
+        let metadata =
+            json!({"labels": {"a": "b"}, "managedFields": [], "namespace": "n", "name": "t"});
+        let shown = text("PodTemplateSpec", &json!({ "metadata": metadata }));
+        let begin = r#"{"name":"t","namespace":"n","labels":{"a":"b"},"managedFields":[],"Spec":"#;
+        assert!(shown.starts_with(begin), "{shown}");
     }
 
     #[test]
