@@ -1,5 +1,7 @@
 //! A plain HTTP/2 client over TLS: as little beside the server as can be.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
@@ -11,6 +13,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::uri::{Authority, Scheme, Uri};
 use http::{Request, StatusCode};
 use sendo::World;
+use sendo_server::Gathered;
 use serde_json::Value;
 use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
@@ -68,9 +71,9 @@ impl Target {
         let stream = tokio::net::TcpStream::connect((&*self.host, self.port)).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(self.host.clone())?;
-        // TLS reads in small pieces: this makes few calls of them.
-        let stream = BufReader::with_capacity(256 * 1024, stream);
-        let stream = self.tls.connect(name, stream).await?;
+        // TLS reads and writes in small pieces: this makes few calls of them.
+        let socket = Gathered::new(BufReader::with_capacity(256 * 1024, stream));
+        let stream = self.tls.connect(name, socket.clone()).await?;
         let (requests, connection) = Builder::new()
             // As Go's client has them.
             .initial_window_size(4 << 20)
@@ -79,8 +82,9 @@ impl Target {
             .handshake(stream)
             .await?;
         world.tasks().spawn("connection", async move {
+            let mut connection = pin!(connection);
             // A server that is stopped cuts it.
-            let _ = connection.await;
+            let _ = poll_fn(|context| socket.poll_gathered(connection.as_mut(), context)).await;
         });
         Ok(Connection {
             requests,

@@ -13,12 +13,6 @@ use super::client::{Connection, Target};
 use super::process::{Processes, Processors};
 use crate::pods;
 
-/// Where the pods are that are read, patched and listed.
-const PODS: &str = "/api/v1/namespaces/bench/pods";
-/// Where others come to be while that is measured.
-const NEW_PODS: &str = "/api/v1/namespaces/bench-new/pods";
-const MAPS: &str = "/api/v1/namespaces/bench/configmaps";
-
 /// How long a server is asked for the same in a turn: so long for each, whatever it gets done.
 const TURN: Duration = Duration::from_millis(500);
 /// How many pods there are to be read, patched and listed.
@@ -61,12 +55,17 @@ pub(crate) enum Task {
     Apply,
 }
 
-/// A server with a namespace to work in.
+/// A server with namespaces to work in.
 pub(crate) struct Load {
     pub(crate) processes: Processes,
     world: World,
     target: Target,
     connection: Connection,
+    /// Where the pods are that are read, patched and listed.
+    pods: String,
+    /// Where others come to be while that is measured.
+    new_pods: String,
+    maps: String,
     /// How many names and texts were used.
     written: AtomicU64,
 }
@@ -78,23 +77,16 @@ impl Load {
         processes: Processes,
     ) -> anyhow::Result<Self> {
         let mut connection = target.connect(world).await?;
-        for name in ["bench", "bench-new"] {
-            let namespace = json!({"metadata": {"name": name}});
-            connection.create("/api/v1/namespaces", &namespace).await?;
-            // Pods need their account.
-            let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-            let there = world.clock().timeout(Duration::from_secs(30), async {
-                while connection.get(&account).await.is_err() {
-                    world.clock().sleep(Duration::from_millis(5)).await;
-                }
-            });
-            there.await.context("nobody makes service accounts")?;
-        }
+        let kept = new_namespace(world, &mut connection).await?;
+        let new = new_namespace(world, &mut connection).await?;
         Ok(Load {
             processes,
             world: world.clone(),
             target: target.clone(),
             connection,
+            pods: format!("{kept}/pods"),
+            new_pods: format!("{new}/pods"),
+            maps: format!("{kept}/configmaps"),
             written: AtomicU64::new(0),
         })
     }
@@ -192,7 +184,7 @@ impl Load {
     async fn create_pods(&self, workers: u64, pool: &[Bytes]) -> anyhow::Result<Rate> {
         self.run(workers, pool.len() as u64, |mut connection, number| {
             let pod = pool[number as usize].clone();
-            async move { connection.post(NEW_PODS, pod).await }
+            async move { connection.post(&self.new_pods, pod).await }
         })
         .await
     }
@@ -208,7 +200,7 @@ impl Load {
                     return anyhow::Ok(());
                 }
                 let pod = new_pod(number).to_string();
-                connection.post(PODS, pod.into()).await?;
+                connection.post(&self.pods, pod.into()).await?;
             }
         };
         try_join_all((0..16).map(|_| worker())).await?;
@@ -225,7 +217,7 @@ impl Load {
     async fn get_pods(&self, workers: u64) -> anyhow::Result<Rate> {
         self.run(workers, u64::MAX, |mut connection, number| async move {
             connection
-                .get(&format!("{PODS}/p-{}", number % COUNT))
+                .get(&format!("{}/p-{}", self.pods, number % COUNT))
                 .await
         })
         .await
@@ -233,7 +225,7 @@ impl Load {
 
     async fn patch_pods(&self, workers: u64) -> anyhow::Result<Rate> {
         self.run(workers, u64::MAX, |mut connection, number| async move {
-            let line = format!("PATCH {PODS}/p-{}", number % COUNT);
+            let line = format!("PATCH {}/p-{}", self.pods, number % COUNT);
             let patch = json!({"metadata": {"labels": {"patched": self.unlike_before()}}});
             let body = Bytes::from(patch.to_string());
             let media_type = "application/merge-patch+json";
@@ -246,7 +238,7 @@ impl Load {
         self.run(workers, u64::MAX, |mut connection, number| async move {
             // Workers are never at one object at once.
             let name = format!("applied-{}", number % (2 * workers - 1));
-            let line = format!("PATCH {MAPS}/{name}?fieldManager=bench&force=true");
+            let line = format!("PATCH {}/{name}?fieldManager=bench&force=true", self.maps);
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": name}, "data": {"number": self.unlike_before()}});
             let body = Bytes::from(map.to_string());
@@ -267,7 +259,7 @@ impl Load {
             let clock = self.world.clock();
             let began = clock.now();
             let mut connection = self.connection.clone();
-            let line = format!("GET {PODS}");
+            let line = format!("GET {}", self.pods);
             let mut answer = connection.send(&line, "", Bytes::new()).await?;
             while answer.piece().await?.is_some() {}
             Ok(clock.now() - began)
@@ -282,11 +274,12 @@ impl Load {
         let name = format!("watched-{}", self.written.fetch_add(1, Ordering::Relaxed));
         let map = json!({"metadata": {"name": name}, "data": {"k": "new"}});
         let mut connection = self.connection.clone();
-        let created = connection.create(MAPS, &map).await?;
+        let created = connection.create(&self.maps, &map).await?;
         let created: Value = serde_json::from_slice(&created)?;
         let version = created["metadata"]["resourceVersion"].as_str();
         let line = format!(
-            "GET {MAPS}?watch=1&resourceVersion={}",
+            "GET {}?watch=1&resourceVersion={}",
+            self.maps,
             version.context("no version")?
         );
         let mut counting = Vec::new();
@@ -309,7 +302,7 @@ impl Load {
         self.turn(async {
             let began = self.world.clock().now();
             for number in 0..changes {
-                let line = format!("PATCH {MAPS}/{name}");
+                let line = format!("PATCH {}/{name}", self.maps);
                 let body = json!({"data": {"k": number.to_string()}}).to_string();
                 let media_type = "application/merge-patch+json";
                 connection.call_with(&line, media_type, body.into()).await?;
@@ -322,6 +315,25 @@ impl Load {
         })
         .await
     }
+}
+
+/// Makes a namespace that pods can be created in: its path.
+async fn new_namespace(world: &World, connection: &mut Connection) -> anyhow::Result<String> {
+    const NAMESPACES: &str = "/api/v1/namespaces";
+    let wanted = json!({"metadata": {"generateName": "bench-"}});
+    let created = connection.create(NAMESPACES, &wanted).await?;
+    let created: Value = serde_json::from_slice(&created)?;
+    let name = created["metadata"]["name"].as_str().context("no name")?;
+    let path = format!("{NAMESPACES}/{name}");
+    // Pods need their account.
+    let account = format!("{path}/serviceaccounts/default");
+    let there = world.clock().timeout(Duration::from_secs(30), async {
+        while connection.get(&account).await.is_err() {
+            world.clock().sleep(Duration::from_millis(5)).await;
+        }
+    });
+    there.await.context("nobody makes service accounts")?;
+    Ok(path)
 }
 
 /// A pod as somebody sends it, of about 3 KB once it is stored, which no

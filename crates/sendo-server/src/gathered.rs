@@ -12,15 +12,15 @@ const MOST: usize = 128 * 1024;
 /// How much room a connection keeps for the next time.
 const KEPT: usize = 64 * 1024;
 
-/// A connection to a client, whose writes can be gathered.
+/// A connection whose writes can be gathered.
 ///
 /// HTTP/2 has every frame of some size flushed before the next one. Each time that
 /// is a call of the system, and at the other end most often a thread that wakes for
-/// one answer of many. While the connection is [polled](Self::poll_gathered),
+/// one message of many. While the connection is [polled](Self::poll_gathered),
 /// flushing therefore does nothing: what was written is sent once, after that.
 ///
 /// Clones are the same connection.
-pub(crate) struct Gathered<S>(Arc<Mutex<State<S>>>);
+pub struct Gathered<S>(Arc<Mutex<State<S>>>);
 
 struct State<S> {
     stream: S,
@@ -40,7 +40,8 @@ impl<S> Clone for Gathered<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
-    pub(crate) fn new(stream: S) -> Self {
+    /// A connection over `stream`, of which nothing is gathered yet.
+    pub fn new(stream: S) -> Self {
         Gathered(Arc::new(Mutex::new(State {
             stream,
             written: Vec::new(),
@@ -51,7 +52,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 
     /// Polls whoever writes to the connection, and sends what that was.
-    pub(crate) fn poll_gathered<F: Future>(
+    pub fn poll_gathered<F: Future>(
         &self,
         writer: Pin<&mut F>,
         context: &mut Context<'_>,

@@ -84,6 +84,7 @@ pub use allocation::ServiceRanges;
 pub use authenticate::Tokens;
 pub use body::Body;
 pub use certs::{Authority, AuthorityError, CertificateError, Identity};
+pub use gathered::Gathered;
 pub use in_flight::InFlightLimits;
 pub use serve::{ServeError, Serving};
 pub use server::{ApiServer, Caller, Options, StartError};
