@@ -5,6 +5,8 @@ mod validate;
 
 use serde_json::{Map, Value};
 
+use crate::member::{among, member};
+
 pub use owner::OwnerReference;
 pub use validate::{
     FinalizerNames, MetaRules, Scope, validate_annotations, validate_create,
@@ -43,13 +45,13 @@ impl<'a> Meta<'a> {
     /// The metadata of an object.
     pub fn of(object: &'a Value) -> Self {
         Meta {
-            members: object.get("metadata").and_then(Value::as_object),
+            members: member(object, "metadata").and_then(Value::as_object),
         }
     }
 
     /// Any member.
     pub fn get(&self, member: &str) -> Option<&'a Value> {
-        self.members?.get(member)
+        among(self.members?, member)
     }
 
     fn text(&self, member: &str) -> &'a str {

@@ -197,17 +197,39 @@ pub(crate) fn write(out: &mut Vec<u8>, types: Option<&TypeMeta>, at: Revision, s
 
 /// The stored form of an object's metadata alone.
 pub(crate) fn metadata_of(stored: &[u8]) -> Vec<u8> {
-    let (mut depth, mut at) = (1, HEAD.len());
+    let end = walk(stored, HEAD.len(), |_, _| false);
+    [&stored[..end], b"}"].concat()
+}
+
+/// Whether two stored objects differ in their lists of managers at most.
+pub(crate) fn differ_in_managers_only(one: &[u8], other: &[u8]) -> bool {
+    const MEMBER: &[u8] = b"\"managedFields\":[";
+    let found = walk(one, HEAD.len(), |depth, at| {
+        depth == 1 && one[at..].starts_with(MEMBER)
+    });
+    if !one[found..].starts_with(MEMBER) {
+        return one == other;
+    }
+    let list = found + MEMBER.len();
+    let behind_list = |json| walk(json, list, |_, _| false);
+    other.starts_with(&one[..list]) && one[behind_list(one)..] == other[behind_list(other)..]
+}
+
+/// Goes on from inside of an object or list to behind it, or to the text that is
+/// looked for, by how deep it lies and where it begins.
+fn walk(json: &[u8], mut at: usize, is_wanted: impl Fn(usize, usize) -> bool) -> usize {
+    let mut depth = 1;
     while depth > 0 {
-        match stored[at] {
+        match json[at] {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
-            b'"' => at = end_of_text(stored, at),
+            b'"' if is_wanted(depth, at) => return at,
+            b'"' => at = end_of_text(json, at),
             _ => {}
         }
         at += 1;
     }
-    [&stored[..at], b"}"].concat()
+    at
 }
 
 /// Where the text ends that begins at `at`.
@@ -289,6 +311,33 @@ mod tests {
         let stored = encode(&json!({"metadata": metadata, "spec": {}}));
         let alone: Value = serde_json::from_slice(&metadata_of(&stored)).unwrap();
         assert_eq!(alone, json!({ "metadata": metadata }));
+    }
+
+    #[test]
+    fn managers_are_set_aside_where_objects_are_compared() {
+        let object = |managers: Value, data: &str| {
+            let annotations = json!({"managedFields": "[", "x": "\"managedFields\":[{"});
+            encode(&json!({
+                "metadata": {"annotations": annotations, "managedFields": managers, "name": "a"},
+                "data": {"managedFields": [data]},
+            }))
+        };
+        let old = object(json!([{"manager": "a", "time": "]\"}"}]), "1");
+        let same = |other: &[u8]| {
+            let outcome = differ_in_managers_only(&old, other);
+            assert_eq!(differ_in_managers_only(other, &old), outcome);
+            outcome
+        };
+        assert!(same(&old));
+        assert!(same(&object(json!([]), "1")));
+        assert!(same(&object(json!([{"manager": "b"}, {}]), "1")));
+        assert!(!same(&object(json!([]), "2")));
+        let mut more: Value = serde_json::from_slice(&old).unwrap();
+        more["metadata"]["more"] = 1.into();
+        assert!(!same(&encode(&more)));
+        let none = encode(&json!({"metadata": {"name": "a"}, "data": {"managedFields": ["1"]}}));
+        assert!(!same(&none));
+        assert!(differ_in_managers_only(&none, &none));
     }
 
     #[test]

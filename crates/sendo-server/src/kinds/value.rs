@@ -4,6 +4,7 @@
 //! as its zero value. [`Read`] gives the same view of a [`Value`]: what is not
 //! there, or is of another type, reads as null, empty, zero or false.
 
+use sendo_apimachinery::{member, member_mut};
 use serde_json::{Map, Value};
 
 /// Members of a decoded object, absent ones as zero values.
@@ -34,7 +35,7 @@ static NULL: Value = Value::Null;
 
 impl Read for Value {
     fn at(&self, key: &str) -> &Value {
-        self.get(key).unwrap_or(&NULL)
+        member(self, key).unwrap_or(&NULL)
     }
 
     fn text(&self, key: &str) -> &str {
@@ -131,11 +132,11 @@ impl Write for Value {
     }
 
     fn existing(&mut self, key: &str) -> Option<&mut Value> {
-        self.get_mut(key).filter(|member| !member.is_null())
+        member_mut(self, key).filter(|member| !member.is_null())
     }
 
     fn items_mut(&mut self, key: &str) -> &mut [Value] {
-        let items = self.get_mut(key).and_then(Value::as_array_mut);
+        let items = member_mut(self, key).and_then(Value::as_array_mut);
         items.map_or(&mut [], Vec::as_mut_slice)
     }
 

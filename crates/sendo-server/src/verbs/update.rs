@@ -22,6 +22,7 @@ use crate::query;
 use crate::strategy::Strategy;
 use crate::verbs::create;
 use crate::view::{self, Stored};
+use crate::wire;
 
 /// Puts the object of the body in place of the stored one.
 pub(crate) async fn update(call: &Call<'_>) -> Result<Answer, Status> {
@@ -219,17 +220,10 @@ pub(crate) async fn change(
 ///
 /// A write that changes nothing but when its manager last wrote changes nothing.
 fn encode(call: &Call<'_>, new: &mut Value, old: &Value, entry: &Entry) -> Bytes {
-    if !ownership::differ_in_time_only(new, old) {
-        return call.encode(new);
-    }
-    let mut as_before = new.clone();
-    ownership::take_managers(old, &mut as_before);
-    let value = call.encode(&mut as_before);
-    if value == entry.value {
-        *new = as_before;
-        return value;
-    }
-    call.encode(new)
+    let value = call.encode(new);
+    let is_same = wire::differ_in_managers_only(&value, &entry.value)
+        && ownership::differ_in_time_only(new, old);
+    if is_same { entry.value.clone() } else { value }
 }
 
 /// Compares the version that the new object was made from with the stored one.

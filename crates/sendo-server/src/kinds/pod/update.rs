@@ -16,9 +16,10 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 /// A change of a pod: of its spec little but images may change.
 pub(super) fn pod(new: &Value, old: &Value) -> Errors {
-    let mut errors = common(new, old);
     let path = Path::new("spec");
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    let is_same = spec == old_spec;
+    let mut errors = common(new, old, is_same);
     for key in ["containers", "initContainers"] {
         let path = path.child(key);
         if spec.items(key).len() != old_spec.items(key).len() {
@@ -47,7 +48,7 @@ pub(super) fn pod(new: &Value, old: &Value) -> Errors {
     }
     tolerations(&mut errors, &path.child("tolerations"), spec, old_spec);
     scheduling_gates(&mut errors, &path.child("schedulingGates"), spec, old_spec);
-    if spec == old_spec {
+    if is_same {
         return errors;
     }
     let mut rest = spec.clone();
@@ -74,9 +75,14 @@ pub(super) fn pod(new: &Value, old: &Value) -> Errors {
 }
 
 /// What every change of a pod is judged by, whatever it goes through.
-fn common(new: &Value, old: &Value) -> Errors {
+///
+/// A spec that is the same as before was judged when it came.
+fn common(new: &Value, old: &Value, is_same_spec: bool) -> Errors {
     let mut errors = check::changed_metadata(new, old);
-    errors.extend(validate::metadata_and_spec(new));
+    errors.extend(validate::metadata(new));
+    if !is_same_spec {
+        errors.extend(validate::pod_spec(new));
+    }
     let path = Path::new("metadata").child("annotations");
     annotations::validate_update(&mut errors, &path, new, old);
     errors
@@ -207,7 +213,7 @@ fn narrower_affinity(errors: &mut Errors, path: &Path, new: &Value, old: &Value)
 
 /// A change of ephemeral containers: they may be added.
 pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
-    let mut errors = common(new, old);
+    let mut errors = common(new, old, new.at("spec") == old.at("spec"));
     if old.at("metadata").at("annotations").has(MIRROR) {
         let fault = "static pods do not support ephemeral containers";
         return vec![Error::forbidden(&Path::new(""), fault)];

@@ -36,16 +36,25 @@ pub(super) fn create(pod: &Value) -> Errors {
 
 /// What holds for a pod at all times.
 pub(super) fn metadata_and_spec(pod: &Value) -> Errors {
+    let mut errors = metadata(pod);
+    errors.extend(pod_spec(pod));
+    errors
+}
+
+/// What holds for the metadata of a pod at all times.
+pub(super) fn metadata(pod: &Value) -> Errors {
     let mut errors = check::new_metadata(pod, Scope::Namespaced, names::dns1123_subdomain);
+    let annotations = pod.at("metadata").at("annotations");
+    let path = Path::new("metadata").child("annotations");
+    annotations::validate(&mut errors, &path, annotations, pod.at("spec"));
+    errors
+}
+
+/// What holds for the spec of a pod at all times.
+pub(super) fn pod_spec(pod: &Value) -> Errors {
+    let mut errors = Errors::new();
     let (metadata, spec) = (pod.at("metadata"), pod.at("spec"));
     let path = Path::new("spec");
-    let annotations_path = Path::new("metadata").child("annotations");
-    annotations::validate(
-        &mut errors,
-        &annotations_path,
-        metadata.at("annotations"),
-        spec,
-    );
     let place = Place {
         pod: metadata.text("name"),
         is_pod: true,
