@@ -97,6 +97,15 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    fn of(component: &Component, cause: sendo::Error) -> Self {
+        StartError::Part {
+            part: component.name.clone(),
+            cause,
+        }
+    }
+}
+
 /// A part of the cluster that has become ready.
 #[derive(Clone, Debug)]
 pub struct Component {
@@ -195,6 +204,8 @@ impl Cluster {
             root_ca,
             token_signer: TokenSigner::new(move |claims| signer.sign(claims)),
         };
+        // All begin, and then each is waited for: none needs another to get ready.
+        let mut begun = Vec::new();
         let chosen = options.controllers;
         let workloads = sendo_workloads::manager(&settings, |name| chosen.includes(name));
         let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
@@ -206,21 +217,20 @@ impl Cluster {
                 client_of: Some(Arc::new(move |name| identities::client_of(&server, name))),
                 ..cluster.config(identities::controller_manager(), "kube-controller-manager")
             };
-            cluster.start_part(workloads, config).await?;
-            tell(&Component {
+            let component = Component {
                 name: "controllers".to_owned(),
                 about: names.join(", "),
-            });
+            };
+            begun.push(cluster.begin(component, workloads, config)?);
         }
         if chosen.includes(controllers::SCHEDULER) {
             let config = cluster.config(identities::scheduler(), "kube-scheduler");
-            cluster
-                .start_part(sendo_scheduler::manager(), config)
-                .await?;
-            tell(&Component {
+            let component = Component {
                 name: "scheduler".to_owned(),
                 about: sendo_scheduler::NAME.to_owned(),
-            });
+            };
+            let scheduler = sendo_scheduler::manager();
+            begun.push(cluster.begin(component, scheduler, config)?);
         }
         for number in 0..options.nodes {
             let node = NodeOptions {
@@ -228,13 +238,17 @@ impl Cluster {
                 ..NodeOptions::new(number)
             };
             let config = cluster.config(identities::node(&node.name), "kubelet");
-            cluster
-                .start_part(sendo_node::manager(&node), config)
-                .await?;
-            tell(&Component {
+            let agent = sendo_node::manager(&node);
+            let component = Component {
                 about: format!("{} cpu, {}, {} pods", node.cpu, node.memory, node.pods),
                 name: node.name,
-            });
+            };
+            begun.push(cluster.begin(component, agent, config)?);
+        }
+        for (component, part) in begun {
+            cluster.await_ready(&component, &part).await?;
+            cluster.parts.push(part);
+            tell(&component);
         }
         cluster.server.all_up();
         Ok(cluster)
@@ -250,24 +264,28 @@ impl Cluster {
         }
     }
 
-    async fn start_part(&mut self, manager: Manager, config: Config) -> Result<(), StartError> {
-        let part = manager.name().to_owned();
-        let failed = |cause| StartError::Part {
-            part: part.clone(),
-            cause,
-        };
-        let running = {
-            let _on = self.parts_on.enter();
-            manager.start(config).map_err(failed)?
-        };
-        let clock = self.world.clock();
-        if clock.timeout(PATIENCE, running.ready()).await.is_none() {
-            let waits: Vec<_> = running.waits_for();
-            let cause = format!("still waiting after {PATIENCE:?} for {}", waits.join(", "));
-            return Err(failed(sendo::Error::message(cause)));
+    /// Starts a part, which gets ready while others do.
+    fn begin(
+        &self,
+        component: Component,
+        manager: Manager,
+        config: Config,
+    ) -> Result<(Component, Running), StartError> {
+        let _on = self.parts_on.enter();
+        match manager.start(config) {
+            Ok(part) => Ok((component, part)),
+            Err(cause) => Err(StartError::of(&component, cause)),
         }
-        self.parts.push(running);
-        Ok(())
+    }
+
+    async fn await_ready(&self, component: &Component, part: &Running) -> Result<(), StartError> {
+        let clock = self.world.clock();
+        if clock.timeout(PATIENCE, part.ready()).await.is_some() {
+            return Ok(());
+        }
+        let waits: Vec<_> = part.waits_for();
+        let cause = format!("still waiting after {PATIENCE:?} for {}", waits.join(", "));
+        Err(StartError::of(component, sendo::Error::message(cause)))
     }
 
     /// The world the cluster lives in.

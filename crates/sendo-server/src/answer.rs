@@ -64,7 +64,7 @@ impl Answer {
     }
 }
 
-pub(crate) fn to_bytes(value: &Value) -> Bytes {
+pub(crate) fn to_bytes(value: &impl serde::Serialize) -> Bytes {
     serde_json::to_vec(value)
         .expect("a JSON value writes into memory")
         .into()

@@ -1,23 +1,13 @@
 //! What is served, told to clients: groups, versions, resources.
 
+pub(crate) mod aggregated;
+
 use std::collections::BTreeMap;
 
 use sendo_apimachinery::resources::{Resource as Facts, Scope, Subresource};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::negotiate::Encoding;
 use crate::resource::{Catalog, Group};
-
-/// The media type of aggregated discovery in an encoding.
-pub(crate) fn aggregated_type(encoding: Encoding) -> &'static str {
-    match encoding {
-        Encoding::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-        Encoding::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-        Encoding::Protobuf => {
-            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        }
-    }
-}
 
 /// `/api`: the versions of the core group.
 ///
@@ -136,92 +126,6 @@ fn put_list(out: &mut Value, name: &str, items: &[String]) {
     if !items.is_empty() {
         out[name] = items.into();
     }
-}
-
-/// Which half of the groups aggregated discovery tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    /// `/api`: the core group.
-    Core,
-    /// `/apis`: all the others.
-    Named,
-}
-
-/// Aggregated discovery: groups, versions, resources and subresources in one document.
-pub(crate) fn aggregated(catalog: &Catalog, half: Half) -> Value {
-    let mut items: Vec<Value> = catalog
-        .groups()
-        .filter(|group| group.name.is_empty() == (half == Half::Core))
-        .map(aggregate_group)
-        .collect();
-    if half == Half::Named {
-        items.extend(catalog.remote().iter().map(|(name, versions)| {
-            let stale = |version: &String| json!({"version": version, "freshness": "Stale"});
-            let versions: Vec<Value> = versions.iter().map(stale).collect();
-            json!({"metadata": {"name": name}, "versions": versions})
-        }));
-    }
-    json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
-    })
-}
-
-fn aggregate_group(group: &Group) -> Value {
-    let mut metadata = Map::new();
-    if !group.name.is_empty() {
-        metadata.insert("name".to_owned(), group.name.as_str().into());
-    }
-    let version = |version: &str| {
-        let resources = group.resources(version).into_iter().flatten();
-        let resources: Vec<Value> = resources
-            .map(|resource| aggregate_resource(&resource.facts, resource.typed_items))
-            .collect();
-        json!({"version": version, "resources": resources, "freshness": "Current"})
-    };
-    let versions: Vec<Value> = group.versions().map(version).collect();
-    json!({"metadata": metadata, "versions": versions})
-}
-
-/// `full`: custom resources name group and version of their kinds, built-in ones leave them empty.
-fn aggregate_resource(facts: &Facts, full: bool) -> Value {
-    let kind = |group: &str, version: &str, kind: &str, shown: bool| {
-        let shown = |text: &str| {
-            if shown {
-                text.to_owned()
-            } else {
-                String::new()
-            }
-        };
-        json!({"group": shown(group), "version": shown(version), "kind": kind})
-    };
-    let mut out = json!({
-        "resource": facts.plural,
-        "responseKind": kind(&facts.group, &facts.version, &facts.kind, full),
-        "scope": if facts.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": facts.singular,
-        "verbs": facts.verbs,
-    });
-    put_list(&mut out, "shortNames", &facts.short_names);
-    put_list(&mut out, "categories", &facts.categories);
-    let subresources: Vec<Value> = facts
-        .subresources
-        .iter()
-        .map(|own| {
-            let shown = full || is_foreign(facts, own);
-            json!({
-                "subresource": own.name,
-                "responseKind": kind(&own.group, &own.version, &own.kind, shown),
-                "verbs": own.verbs,
-            })
-        })
-        .collect();
-    if !subresources.is_empty() {
-        out["subresources"] = subresources.into();
-    }
-    out
 }
 
 fn join(group: &str, version: &str) -> String {

@@ -6,7 +6,8 @@ use sendo_apimachinery::{Status, protobuf};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
-use crate::discovery::{self, Half};
+use crate::discovery;
+use crate::discovery::aggregated::{self, Half};
 use crate::health;
 use crate::negotiate::{self, Discovery, Encoding, Form, Gate, Refusal};
 use crate::openapi;
@@ -105,15 +106,16 @@ fn top(
 ) -> Result<Answer, Status> {
     match negotiate::discovery(request.accept().as_deref()) {
         Some(Discovery::Aggregated(encoding)) => {
-            let document = discovery::aggregated(catalog, half);
+            let document = aggregated::document(catalog, half);
+            let decoded = || serde_json::to_value(&document).expect("it is JSON");
             let bytes = match encoding {
                 Encoding::Json => answer::to_bytes(&document),
-                Encoding::Yaml => yaml::write(&document).into(),
-                Encoding::Protobuf => protobuf::encode(types, &document)
+                Encoding::Yaml => yaml::write(&decoded()).into(),
+                Encoding::Protobuf => protobuf::encode(types, &decoded())
                     .expect("discovery has messages")
                     .into(),
             };
-            let media_type = discovery::aggregated_type(encoding);
+            let media_type = aggregated::media_type(encoding);
             Ok(Answer::Typed(StatusCode::OK, media_type, bytes))
         }
         Some(Discovery::Legacy(encoding)) => {

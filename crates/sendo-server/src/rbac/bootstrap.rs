@@ -24,7 +24,7 @@ const BOOTSTRAPPING: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaul
 /// back what was taken away, unless it is annotated not to.
 pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Status> {
     let catalog = server.catalog();
-    let each = objects(FACTS).into_iter().map(|object| {
+    let each = described(FACTS).map(Described::object).map(|object| {
         let kind = object["kind"].as_str().unwrap_or_default();
         let plural = format!("{}s", kind.to_ascii_lowercase());
         let resource = catalog.find(GROUP, "v1", &plural);
@@ -38,10 +38,9 @@ pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Status> {
 
 /// The rules that a cluster role has from the beginning.
 pub(crate) fn rules(cluster_role: &str) -> Vec<Rule> {
-    let found = objects(FACTS).into_iter().find(|object| {
-        object["kind"] == "ClusterRole" && object["metadata"]["name"] == cluster_role
-    });
-    let rules = found.map(|role| serde_json::from_value(role["rules"].clone()));
+    let mut roles = described(FACTS).filter(|it| it.kind == "ClusterRole");
+    let found = roles.find(|role| role.name == cluster_role);
+    let rules = found.map(|role| serde_json::from_value(role.object()["rules"].take()));
     rules.and_then(Result::ok).unwrap_or_default()
 }
 
@@ -135,18 +134,34 @@ fn add(own: &mut Value, wanted: &Value, member: &str) {
     }
 }
 
+/// An object as the facts describe it.
+struct Described<'f> {
+    kind: &'f str,
+    /// With its namespace, if it has one.
+    name: &'f str,
+    members: std::str::Lines<'f>,
+}
+
 /// The objects that the facts describe.
-fn objects(facts: &str) -> Vec<Value> {
-    facts
-        .split("\n\n")
-        .filter_map(|paragraph| {
-            let mut lines = paragraph.lines().filter(|line| !line.starts_with('#'));
-            let (kind, name) = lines.next()?.split_once(' ')?;
-            let mut object = head(kind, name);
-            lines.for_each(|line| member(&mut object, line));
-            Some(object)
+fn described(facts: &str) -> impl Iterator<Item = Described<'_>> {
+    facts.split("\n\n").filter_map(|paragraph| {
+        let mut lines = paragraph.lines();
+        let head = lines.find(|line| !line.starts_with('#'))?;
+        let (kind, name) = head.split_once(' ')?;
+        Some(Described {
+            kind,
+            name,
+            members: lines,
         })
-        .collect()
+    })
+}
+
+impl Described<'_> {
+    fn object(self) -> Value {
+        let mut object = head(self.kind, self.name);
+        self.members.for_each(|line| member(&mut object, line));
+        object
+    }
 }
 
 fn head(kind: &str, name: &str) -> Value {
@@ -239,8 +254,8 @@ mod tests {
     use super::*;
 
     fn find(kind: &str, name: &str) -> Value {
-        objects(FACTS)
-            .into_iter()
+        described(FACTS)
+            .map(Described::object)
             .find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
             .unwrap_or_else(|| panic!("no {kind} {name}"))
     }
@@ -249,7 +264,7 @@ mod tests {
     fn the_facts_are_read_whole() {
         let lines = FACTS.lines();
         let heads = lines.filter(|line| line.contains("Role") && !line.starts_with([' ', '#']));
-        assert_eq!(objects(FACTS).len(), heads.count());
+        assert_eq!(described(FACTS).count(), heads.count());
         assert_eq!(
             find("ClusterRole", "cluster-admin")["rules"],
             json!([
