@@ -224,7 +224,13 @@ fn walk(json: &[u8], mut at: usize, is_wanted: impl Fn(usize, usize) -> bool) ->
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
             b'"' if is_wanted(depth, at) => return at,
-            b'"' => at = end_of_text(json, at),
+            b'"' => {
+                at = end_of_text(json, at);
+                // Managed fields, which most of metadata is, are names of this form.
+                if json[at + 1..].starts_with(b":{},") {
+                    at += 4;
+                }
+            }
             _ => {}
         }
         at += 1;

@@ -6,6 +6,8 @@
 
 use serde_json::{Value, json};
 
+use crate::member::among;
+
 use super::{Empty, Field, Raw, Schema, SchemaRef, Shape};
 
 /// Gives a value of a built-in type the fields that Go's encoder would show, and
@@ -51,7 +53,7 @@ fn show(place: SchemaRef<'_>, value: &mut Value, empties: Empties) {
                 map.remove(&name);
             }
             for field in object.always_shown() {
-                if !map.contains_key(field.name.as_ref()) {
+                if among(map, &field.name).is_none() {
                     let value = absent(place.at(&field.schema), field, empties);
                     map.insert(field.name.clone().into_owned(), value);
                 }
@@ -96,7 +98,9 @@ fn stays(place: SchemaRef<'_>, field: &Field, value: &mut Value, empties: Emptie
         }
         return is_shown;
     }
-    show(place, value, empties);
+    if matches!(value, Value::Array(_) | Value::Object(_)) {
+        show(place, value, empties);
+    }
     let empty = !field.pointer && is_empty(place.shape(), value);
     if empty && empties == Empties::Null && matches!(place.shape(), Shape::List(_) | Shape::Map(_))
     {
