@@ -5,7 +5,9 @@
 //! of one is given. The servers are asked in turn, round after round, each for as
 //! long, while the others are halted and once the machine has nothing else to do, so
 //! that all meet it in the same moods. Of the rounds in which the host took least of
-//! the processors away the middle one counts.
+//! the processors away the middle one counts. Servers are compared round by round,
+//! for a machine changes its mood from minute to minute; and the middle one of these
+//! comparisons counts.
 
 mod client;
 mod load;
@@ -69,6 +71,16 @@ struct Figures {
     deliveries: Option<f64>,
 }
 
+/// How many times as much is measured of `sendo up` as of Kubernetes, in the same round.
+#[derive(Default)]
+struct Times {
+    /// In the order of [`WORKS`].
+    rates: [Option<f64>; WORKS.len()],
+    p99s: [Option<f64>; WORKS.len()],
+    list: Option<f64>,
+    deliveries: Option<f64>,
+}
+
 /// Kubernetes' own, as they were measured before.
 fn known() -> Figures {
     let rate = |per_second: f64, p99: f64| {
@@ -119,10 +131,10 @@ pub(crate) async fn measure(real: Option<&Path>, processes: Vec<u32>) -> anyhow:
             measured.push((load, &mut kubernetes));
         }
     }
-    in_turn(&mut measured).await?;
+    let times = in_turn(&mut measured).await?;
     // Lets the servers go on, and closes the connections to them.
     drop(measured);
-    print(&in_memory, &on_disk, &kubernetes);
+    print(&in_memory, &on_disk, &kubernetes, &times);
     world.tasks().stop().await;
     Ok(())
 }
@@ -162,7 +174,8 @@ fn alone<'s>(servers: &'s mut [(Load, &mut Figures)], number: usize) -> anyhow::
 }
 
 /// Asks the servers in turn, and notes what the rounds that count were like.
-async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
+async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<Times> {
+    let mut times = Times::default();
     for number in 0..servers.len() {
         alone(servers, number)?.fill().await?;
     }
@@ -174,6 +187,8 @@ async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
                 rates.push(load.perform(work.task, work.workers).await?);
             }
         }
+        times.rates[i] = compare(&rates, |rate| rate.per_second);
+        times.p99s[i] = compare(&rates, |rate| rate.p99.as_secs_f64());
         for ((_, figures), rates) in servers.iter_mut().zip(rates) {
             let by_rate = |a: &Rate, b: &Rate| a.per_second.total_cmp(&b.per_second);
             figures.rates[i] = Some(undisturbed(rates, by_rate));
@@ -192,11 +207,25 @@ async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<()> {
             deliveries.push(load.fan_out(WATCHERS, CHANGES).await?);
         }
     }
+    times.list = compare(&lists, Duration::as_secs_f64);
+    times.deliveries = compare(&deliveries, |rate| *rate);
     for (((_, figures), lists), deliveries) in servers.iter_mut().zip(lists).zip(deliveries) {
         figures.list = Some(undisturbed(lists, Duration::cmp));
         figures.deliveries = Some(undisturbed(deliveries, f64::total_cmp));
     }
-    Ok(())
+    Ok(times)
+}
+
+/// How many times as much the first of the servers has as the last, if that is Kubernetes.
+fn compare<T>(servers: &[Vec<Turn<T>>], number: impl Fn(&T) -> f64) -> Option<f64> {
+    let [ours, _, theirs] = servers else {
+        return None;
+    };
+    let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| Turn {
+        measured: number(&ours.measured) / number(&theirs.measured),
+        stolen: ours.stolen + theirs.stolen,
+    });
+    Some(undisturbed(rounds.collect(), f64::total_cmp))
 }
 
 /// The one in the middle of those in which the host took least away.
@@ -215,42 +244,46 @@ fn middle<T: Copy>(mut all: Vec<T>, order: impl Fn(&T, &T) -> std::cmp::Ordering
     all[all.len() / 2]
 }
 
-fn print(memory: &Figures, disk: &Figures, kubernetes: &Figures) {
+fn print(memory: &Figures, disk: &Figures, kubernetes: &Figures, times: &Times) {
     println!("| `sendo up` over TLS | memory | on disk | Kubernetes | times as good |");
     println!("|---|---|---|---|---|");
     let milliseconds = |span: Option<Duration>| span.map(|span| span.as_secs_f64() * 1e3);
-    let row = |name: &str, unit: &str, better: Better, of: &dyn Fn(&Figures) -> Option<f64>| {
+    type Of<'f> = &'f dyn Fn(&Figures) -> Option<f64>;
+    let row = |name: &str, unit: &str, better: Better, times: Option<f64>, of: Of<'_>| {
         let shown = |figures| match of(figures) {
             Some(number) => format!("{number:.0}{unit}"),
             None => "–".to_owned(),
         };
-        let times = match (of(memory), of(kubernetes), better) {
-            (Some(here), Some(there), Better::More) => format!("{:.1}", here / there),
-            (Some(here), Some(there), Better::Less) => format!("{:.1}", there / here),
-            _ => "–".to_owned(),
+        let times = times.or_else(|| Some(of(memory)? / of(kubernetes)?));
+        let times = match (times, better) {
+            (Some(times), Better::More) => format!("{times:.1}"),
+            (Some(times), Better::Less) => format!("{:.1}", 1.0 / times),
+            (None, _) => "–".to_owned(),
         };
         let (memory, disk, kubernetes) = (shown(memory), shown(disk), shown(kubernetes));
         println!("| {name} | {memory} | {disk} | {kubernetes} | {times} |");
     };
     use Better::{Less, More};
-    row("start to first answer", " ms", Less, &|own| {
+    row("start to first answer", " ms", Less, None, &|own| {
         milliseconds(own.start)
     });
-    row("resident at rest", " MB", Less, &|own| own.resident);
+    row("resident at rest", " MB", Less, None, &|own| own.resident);
     for (i, work) in WORKS.iter().enumerate() {
-        row(work.name, "", More, &|own| {
+        row(work.name, "", More, times.rates[i], &|own| {
             own.rates[i].map(|rate| rate.per_second)
         });
     }
     for (i, work) in WORKS.iter().enumerate().take(2) {
-        row(&format!("{}: p99", work.name), " ms", Less, &|own| {
+        let name = format!("{}: p99", work.name);
+        row(&name, " ms", Less, times.p99s[i], &|own| {
             milliseconds(own.rates[i].map(|rate| rate.p99))
         });
     }
-    row("list of 10,000 pods", " ms", Less, &|own| {
+    row("list of 10,000 pods", " ms", Less, times.list, &|own| {
         milliseconds(own.list)
     });
-    row("events delivered a second", "", More, &|own| own.deliveries);
+    let name = "events delivered a second";
+    row(name, "", More, times.deliveries, &|own| own.deliveries);
     println!();
 }
 
