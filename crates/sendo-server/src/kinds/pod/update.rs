@@ -285,6 +285,20 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_spec_is_judged_when_it_changes() {
+        let mut old = running();
+        old["spec"]["restartPolicy"] = "Sometimes".into();
+        let mut new = old.clone();
+        new["metadata"]["labels"] = json!({"a": "b"});
+        assert_eq!(pod(&new, &old), []);
+        new["spec"]["containers"][0]["image"] = "b".into();
+        let found = pod(&new, &old);
+        assert_eq!(found[0].field, "spec.restartPolicy");
+        new["metadata"]["labels"] = json!({"a": "?"});
+        assert_eq!(pod(&new, &old)[0].field, "metadata.labels");
+    }
+
+    #[test]
     fn tolerations_may_only_be_added() {
         let toleration = json!({"key": "k", "operator": "Exists"});
         assert!(faults(|pod| pod["spec"]["tolerations"] = json!([toleration])).is_empty());
