@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::ApiResource;
 use serde::Serialize;
@@ -162,9 +163,12 @@ impl ObjectKey {
 
     /// The key of `object`.
     pub fn of<K: Resource>(object: &K) -> Self {
-        let meta = object.meta();
-        let name = meta.name.as_deref().unwrap_or_default();
-        match &meta.namespace {
+        ObjectKey::of_metadata(object.meta())
+    }
+
+    pub(crate) fn of_metadata(metadata: &ObjectMeta) -> Self {
+        let name = metadata.name.as_deref().unwrap_or_default();
+        match &metadata.namespace {
             Some(namespace) => ObjectKey::namespaced(namespace, name),
             None => ObjectKey::cluster(name),
         }

@@ -14,7 +14,8 @@ use sendo::cache::{
     Cache, CacheOptions, Delivery, Index, Informer, KindOptions, Selection, Subscription,
 };
 use sendo::client::{self, Client, ClientOptions, Deletion};
-use sendo::{Event, Kind, ObjectExt, ObjectKey, Random, World};
+use sendo::source::AnyMeta;
+use sendo::{Event, Kind, Object, ObjectExt, ObjectKey, Random, World};
 use sendo_server::{ApiServer, Options};
 use sendo_store::{Memory, Retention};
 use serde_json::json;
@@ -93,13 +94,17 @@ fn map(name: &str, owner: u64, value: u64) -> ConfigMap {
 }
 
 /// Follows the events of an informer, checking that they make sense.
-#[derive(Default)]
-struct Follower {
-    known: BTreeMap<ObjectKey, Arc<ConfigMap>>,
+struct Follower<K> {
+    known: BTreeMap<ObjectKey, Arc<K>>,
 }
 
-impl Follower {
-    fn take(&mut self, event: Event<ConfigMap>) {
+impl<K: Object> Follower<K> {
+    fn new() -> Self {
+        let known = BTreeMap::new();
+        Follower { known }
+    }
+
+    fn take(&mut self, event: Event<K>) {
         let key = event.object().key();
         let known = self.known.get(&key);
         match &event {
@@ -118,7 +123,7 @@ impl Follower {
         };
     }
 
-    async fn follow(&mut self, events: &mut Subscription<ConfigMap>, until: Duration) {
+    async fn follow(&mut self, events: &mut Subscription<K>, until: Duration) {
         let everything = async {
             while let Some(delivery) = events.next().await {
                 if let Delivery::Event(event) = delivery {
@@ -130,7 +135,7 @@ impl Follower {
     }
 }
 
-fn versions<'a>(all: impl IntoIterator<Item = &'a Arc<ConfigMap>>) -> Vec<(ObjectKey, u64)> {
+fn versions<'a, K: Object>(all: impl IntoIterator<Item = &'a Arc<K>>) -> Vec<(ObjectKey, u64)> {
     let all = all.into_iter();
     all.map(|object| (object.key(), object.version())).collect()
 }
@@ -195,14 +200,22 @@ async fn readers_see_their_own_writes_and_end_with_the_truth_whatever_the_connec
         let informer = cache.informer(Kind::of::<ConfigMap>(), Selection::default());
         informer.add_index(&BY_OWNER);
         let mut events = informer.subscribe();
-        let mut follower = Follower::default();
+        let mut follower = Follower::new();
+        // Metadata come with the objects, to whoever asks for them at whatever time.
+        let mut described: Option<(Informer<AnyMeta>, _, _)> = None;
+        let describe_at = random.below(0..150);
         let options = ClientOptions::default();
         let client = Client::new(connection, cache.clone(), world.clone(), options.clone());
         let others_cache = Cache::new(direct(&server), world.clone(), CacheOptions::default());
         let others = Client::new(direct(&server), others_cache, world.clone(), options);
         informer.synced().await;
 
-        for _ in 0..150 {
+        for step in 0..150 {
+            if step == describe_at {
+                let informer = cache.informer(Kind::of::<ConfigMap>(), Selection::default());
+                let events = informer.subscribe();
+                described = Some((informer, events, Follower::new()));
+            }
             match random.below(0..3) {
                 0 => {
                     let name = format!("m{}", random.below(0..6));
@@ -220,6 +233,9 @@ async fn readers_see_their_own_writes_and_end_with_the_truth_whatever_the_connec
         }
 
         follower.follow(&mut events, Duration::from_secs(300)).await;
+        let (described, mut events, mut follower_of_described) = described.unwrap();
+        let soon = Duration::from_millis(1);
+        follower_of_described.follow(&mut events, soon).await;
         let (live, everything) = (others.live(), Selection::default());
         let truth = live.list::<ConfigMap>(&everything).await.unwrap();
         let truth: Vec<_> = truth.into_iter().map(Arc::new).collect();
@@ -230,6 +246,14 @@ async fn readers_see_their_own_writes_and_end_with_the_truth_whatever_the_connec
             versions(&truth),
             "seed {seed}"
         );
+        let cached: Vec<_> = described.snapshot().list().into_iter().collect();
+        assert_eq!(versions(&cached), versions(&truth), "seed {seed}");
+        assert_eq!(
+            versions(follower_of_described.known.values()),
+            versions(&truth),
+            "seed {seed}"
+        );
+        assert!(described.state().lists <= informer.state().lists);
         for owner in 0..3 {
             let owner = owner.to_string();
             let found = informer.snapshot().list().by(&BY_OWNER, owner.clone());

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{self, PersistentVolumeClaimVolumeSource, Tolera
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use sendo::cache::KindOptions;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A pod that is kept.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, Resource)]
@@ -25,7 +25,20 @@ pub(crate) struct Pod {
 pub(crate) struct PodSpec {
     pub(crate) node_name: Option<String>,
     pub(crate) tolerations: Option<Vec<Toleration>>,
+    #[serde(deserialize_with = "of_claims")]
     pub(crate) volumes: Option<Vec<Volume>>,
+}
+
+/// The volumes that are of a claim: nearly every pod has a volume, and few have one of these.
+fn of_claims<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Volume>>, D::Error> {
+    let mut volumes = Option::<Vec<Volume>>::deserialize(from)?;
+    if let Some(volumes) = &mut volumes {
+        volumes.retain(|volume| {
+            volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
+        });
+        volumes.shrink_to_fit();
+    }
+    Ok(volumes)
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -79,17 +92,7 @@ const LOOKED_AT: [&str; 10] = [
 
 /// How pods are read from the API server.
 pub(crate) fn cached() -> KindOptions<Pod> {
-    KindOptions::new()
-        .only(LOOKED_AT)
-        .transform(|pod: &mut Pod| {
-            // Nearly every pod has a volume, and few have one of a claim.
-            if let Some(volumes) = pod.spec.as_mut().and_then(|spec| spec.volumes.as_mut()) {
-                volumes.retain(|volume| {
-                    volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
-                });
-                volumes.shrink_to_fit();
-            }
-        })
+    KindOptions::new().only(LOOKED_AT)
 }
 
 #[cfg(test)]

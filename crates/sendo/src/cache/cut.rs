@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::metadata::KeptMetadata;
+
 /// Which part of a JSON value is decoded.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Part {
@@ -68,6 +70,29 @@ impl Part {
         }
     }
 
+    /// The metadata that are decoded of an object; `None` if of a member there is
+    /// decoded only a part.
+    pub(super) fn metadata(&self) -> Option<KeptMetadata> {
+        let metadata = match self {
+            Part::Whole => &Part::Whole,
+            Part::Nothing => &Part::Nothing,
+            Part::AllBut(named) => find(named, b"metadata").unwrap_or(&Part::Whole),
+            Part::Only(named) => find(named, b"metadata").unwrap_or(&Part::Nothing),
+        };
+        let left_out = |(name, part): &(Vec<u8>, Part)| match part {
+            Part::Nothing => String::from_utf8(name.clone()).ok(),
+            _ => None,
+        };
+        match metadata {
+            Part::Whole => Some(KeptMetadata::default()),
+            Part::AllBut(named) => {
+                let left_out: Option<_> = named.iter().map(left_out).collect();
+                left_out.map(KeptMetadata::without)
+            }
+            Part::Nothing | Part::Only(_) => None,
+        }
+    }
+
     /// The JSON of an object, as far as it is decoded; `None` if that is all of
     /// it, or if it is no JSON.
     pub(super) fn of(&self, json: &[u8]) -> Option<Vec<u8>> {
@@ -83,6 +108,11 @@ impl Part {
         cut.kept.extend_from_slice(&json[cut.from..]);
         Some(cut.kept)
     }
+}
+
+fn find<'n>(named: &'n Named, name: &[u8]) -> Option<&'n Part> {
+    let mut named = named.iter();
+    named.find(|(own, _)| own == name).map(|(_, part)| part)
 }
 
 /// The part that is decoded of a member: nothing, if it was not named yet.
@@ -298,6 +328,7 @@ fn blanks(json: &[u8], at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::PartialObjectMeta;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -359,6 +390,31 @@ mod tests {
             let part = paths.into_iter().fold(part, Part::without);
             let cut = part.of(whole).unwrap();
             assert_eq!(String::from_utf8(cut).unwrap(), left);
+        }
+    }
+
+    #[test]
+    fn it_is_known_which_metadata_are_left() {
+        let all = br#"{"metadata":{"annotations":{"a":"b"},"labels":{"c":"d"},"managedFields":[],"name":"x"}}"#;
+        let without = |part: Part| part.without("metadata.annotations");
+        for part in [
+            Part::Whole,
+            Part::without_managed_fields(),
+            without(Part::Whole),
+            without(Part::without_managed_fields()),
+            only(&["spec"]),
+            without(only(&["spec"])).without("spec.a"),
+        ] {
+            let read = |json: &[u8]| serde_json::from_slice::<PartialObjectMeta>(json).unwrap();
+            let left = part.of(all);
+            let left = read(left.as_deref().unwrap_or(all)).metadata;
+            assert_eq!(part.metadata().unwrap().of(&read(all).metadata), left);
+        }
+        for part in [
+            Part::Whole.without("metadata"),
+            Part::Whole.without("metadata.labels.c"),
+        ] {
+            assert!(part.metadata().is_none());
         }
     }
 

@@ -32,12 +32,7 @@ impl<K: Object> AnyObject for K {
 
 impl dyn AnyObject {
     pub(super) fn key(&self) -> ObjectKey {
-        let meta = self.metadata();
-        let name = meta.name.as_deref().unwrap_or_default();
-        match &meta.namespace {
-            Some(namespace) => ObjectKey::namespaced(namespace, name),
-            None => ObjectKey::cluster(name),
-        }
+        ObjectKey::of_metadata(self.metadata())
     }
 
     pub(super) fn uid(&self) -> &str {

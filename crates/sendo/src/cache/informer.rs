@@ -1,6 +1,7 @@
 //! The cached objects of a kind, kept up to date by a watch and shared by all who ask.
 
-use std::any::Any;
+mod follow;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use super::held::{AnyObject, Codec, Held, Notice};
 use super::index::{Index, IndexValue};
 use super::reader::Reader;
-use super::reflector::Update;
+use super::reflector::{Undecoded, Update, number};
 use super::selection::Selection;
 use super::snapshot::{Snapshot, View};
 use super::state::{Unreadable, Verb, WatchError, WatchFailure, WatchState};
@@ -116,6 +117,8 @@ pub(super) struct Shared {
     is_behind: AtomicBool,
     /// How many scopes have not been listed yet.
     unsynced: watch::Sender<usize>,
+    /// Those who are told of all that the watch shows here. Locked before `inner`.
+    followers: Mutex<Vec<Arc<Shared>>>,
 }
 
 struct Inner {
@@ -125,7 +128,7 @@ struct Inner {
     failures: BTreeMap<Scope, WatchFailure>,
     /// Whether the API server has told of the kind, rather than this program.
     discovered: bool,
-    unreadable: BTreeMap<ObjectKey, String>,
+    unreadable: BTreeMap<ObjectKey, Undecoded>,
     lists: u64,
     changes: u64,
     watches: u64,
@@ -158,6 +161,7 @@ impl Shared {
                 watches: 0,
                 heard: None,
             }),
+            followers: Mutex::default(),
             kind,
             selection,
             codec,
@@ -195,8 +199,21 @@ impl Shared {
         same.unwrap_or_else(|| self.codec.hold(object))
     }
 
-    /// Takes in what the watch of a scope has shown.
+    /// Takes in what the watch of a scope has shown, and tells the followers.
     pub(super) fn take_in(&self, scope: &Scope, update: Update, now: Timestamp) {
+        // To the end, so that who begins to follow meanwhile misses nothing.
+        let followers = self.followers();
+        let retold = followers
+            .iter()
+            .map(|follower| (follower, follower.retell(&update, &self.codec)));
+        let retold: Vec<_> = retold.collect();
+        self.take_in_here(scope, update, now);
+        for (follower, update) in retold {
+            follower.take_in(scope, update, now);
+        }
+    }
+
+    fn take_in_here(&self, scope: &Scope, update: Update, now: Timestamp) {
         if !matches!(update, Update::Failed(..)) {
             self.lock().heard = Some(now);
         }
@@ -212,13 +229,11 @@ impl Shared {
                 let mut changed = self.lock();
                 let inner = &mut *changed;
                 inner.lists += 1;
-                let covered =
-                    |key: &ObjectKey| scope.is_none() || key.namespace() == scope.as_deref();
-                inner.unreadable.retain(|key, _| !covered(key));
+                inner.unreadable.retain(|key, _| !covers(scope, key));
                 let unreadable = unreadable.into_iter();
                 inner
                     .unreadable
-                    .extend(unreadable.map(|object| (object.key, object.cause)));
+                    .extend(unreadable.map(|object| (object.key.clone(), object)));
                 let changes = inner.store.replace(scope, list);
                 self.publish(inner);
                 inner.changes += changes.len() as u64;
@@ -244,16 +259,17 @@ impl Shared {
                     change.into_iter().collect()
                 });
             }
-            Update::DeletedUnreadable(key, version) => self.observe(|inner| {
-                inner.unreadable.remove(&key);
-                let change = inner.store.delete(scope, key, None, version);
+            Update::DeletedUnreadable(object) => self.observe(|inner| {
+                inner.unreadable.remove(&object.key);
+                let version = number(&object.version);
+                let change = inner.store.delete(scope, object.key, None, version);
                 change.into_iter().collect()
             }),
-            Update::Unreadable(object, version) => {
+            Update::Unreadable(object) => {
                 self.warn_unreadable(&object);
                 self.observe(|inner| {
-                    inner.unreadable.insert(object.key, object.cause);
-                    inner.store.progress(scope, version);
+                    inner.store.progress(scope, number(&object.version));
+                    inner.unreadable.insert(object.key.clone(), object);
                     Vec::new()
                 });
             }
@@ -343,13 +359,18 @@ impl Shared {
         }
     }
 
-    fn warn_unreadable(&self, object: &Unreadable) {
+    fn warn_unreadable(&self, object: &Undecoded) {
         tracing::warn!(kind = %self.kind, key = %object.key, cause = object.cause, "an object does not decode and is left out");
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether an object is in a scope.
+fn covers(scope: &Scope, key: &ObjectKey) -> bool {
+    scope.is_none() || key.namespace() == scope.as_deref()
 }
 
 /// What the cache asks of every informer.
@@ -364,9 +385,9 @@ impl Shared {
             objects: inner.store.view().objects.len(),
             failures: inner.failures.values().cloned().collect(),
             unreadable: unreadable
-                .map(|(key, cause)| Unreadable {
+                .map(|(key, object)| Unreadable {
                     key: key.clone(),
-                    cause: cause.clone(),
+                    cause: object.cause.clone(),
                 })
                 .collect(),
             lists: inner.lists,
@@ -387,10 +408,12 @@ impl Shared {
 
     /// Shows what this program has written: the answer's bytes, and the object
     /// decoded from them, of whatever type it was written as.
-    pub(super) fn wrote(&self, answer: &Bytes, decoded: &dyn Any) {
+    pub(super) fn wrote(&self, answer: &Bytes, decoded: &dyn AnyObject) {
         let reader = self.reader();
-        // Written as another type than it is cached as (metadata, JSON, some fields): read anew.
-        let object = reader.copy(decoded).or_else(|| reader.read(answer).ok());
+        let described = || reader.describe(decoded.metadata())?.ok();
+        let copy = reader.copy(decoded).or_else(described);
+        // Written as another type than it is cached as (JSON, some fields): read anew.
+        let object = copy.or_else(|| reader.read(answer).ok());
         // Of what does not decode or cannot be kept, the watch will tell.
         if let Some(object) = object {
             self.change(|inner| inner.store.wrote(object));

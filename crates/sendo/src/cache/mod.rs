@@ -10,6 +10,7 @@ mod held;
 mod index;
 mod informer;
 mod listing;
+mod metadata;
 mod options;
 mod overlay;
 mod pack;
@@ -72,6 +73,8 @@ type Prepare = Box<dyn Fn(&Arc<Shared>) + Send>;
 /// An informer and the owner of its tasks.
 struct Running {
     informer: Arc<Shared>,
+    /// The informer that this one is told by, if it has no watch of its own.
+    leader: Option<Arc<Shared>>,
     tasks: Tasks,
     holders: Holders,
 }
@@ -137,6 +140,11 @@ impl Cache {
     /// The informer of a kind, shared by all who ask with an equal selection.
     /// The first who asks starts it.
     ///
+    /// Metadata ([`AnyMeta`](crate::source::AnyMeta), any `PartialObjectMeta`) of
+    /// objects that are watched whole already come with that watch, so that the
+    /// API server is not asked twice; unless more metadata are wanted than are
+    /// kept there, or a transform changes them.
+    ///
     /// Must be called inside a tokio runtime.
     pub fn informer<K: Object>(&self, kind: Kind, selection: Selection) -> Informer<K> {
         let id = self.id::<K>(&kind, &selection);
@@ -188,19 +196,18 @@ impl Cache {
         informers: &'a mut BTreeMap<InformerId, Running>,
         id: InformerId,
     ) -> &'a mut Running {
-        informers
-            .entry(id)
-            .or_insert_with_key(|id| self.launch::<K>(id))
+        if !informers.contains_key(&id) {
+            let options = self.shared.options.of::<K>(&id.kind).settle();
+            let resync = options.resync;
+            let running = self.launch(informers, &id, Arc::new(options), resync);
+            informers.insert(id.clone(), running);
+        }
+        informers.get_mut(&id).expect("it was just launched")
     }
 
-    fn launch<K: Object>(&self, id: &InformerId) -> Running {
-        let options = self.shared.options.of::<K>(&id.kind);
-        let resync = options.resync;
-        self.launch_with(id, Arc::new(options), resync)
-    }
-
-    fn launch_with(
+    fn launch(
         &self,
+        informers: &BTreeMap<InformerId, Running>,
         id: &InformerId,
         reader: Arc<dyn Reader>,
         resync: Option<Duration>,
@@ -214,16 +221,39 @@ impl Cache {
             }
         }
         let tasks = self.shared.world.tasks().child(&id.kind.to_string());
-        for scope in id.selection.scopes() {
-            self.start(&tasks, &shared, scope);
+        let mut watching = informers.values().filter(|other| other.leader.is_none());
+        let leader = watching.find(|other| other.informer.can_lead(&shared));
+        let leader = leader.map(|leader| leader.informer.clone());
+        match &leader {
+            Some(leader) => self.follow(&tasks, &shared, leader),
+            None => self.watch(&tasks, &shared),
         }
         if let Some(every) = resync {
             self.resync(&tasks, &shared, every);
         }
         Running {
             informer: shared,
+            leader,
             tasks,
             holders: Holders::Leases(0),
+        }
+    }
+
+    /// Ends an informer. Those that it has told get a watch of their own.
+    fn end(&self, informers: &mut BTreeMap<InformerId, Running>, id: &InformerId) {
+        let Some(ended) = informers.remove(id) else {
+            return;
+        };
+        ended.tasks.stopping().cancel();
+        if let Some(leader) = &ended.leader {
+            leader.leave(&ended.informer);
+        }
+        for running in informers.values_mut() {
+            let is_ended = |leader: &mut Arc<_>| Arc::ptr_eq(leader, &ended.informer);
+            if running.leader.take_if(is_ended).is_some() {
+                ended.informer.leave(&running.informer);
+                self.watch(&running.tasks, &running.informer);
+            }
         }
     }
 
@@ -235,8 +265,7 @@ impl Cache {
         if let Holders::Leases(leases) = &mut running.holders {
             *leases -= 1;
             if *leases == 0 {
-                running.tasks.stopping().cancel();
-                informers.remove(id);
+                self.end(&mut informers, id);
             }
         }
     }
@@ -246,9 +275,7 @@ impl Cache {
     /// last stays readable for those who hold it; who asks anew starts another.
     pub fn forget<K: Object>(&self, kind: &Kind, selection: &Selection) {
         let id = self.id::<K>(kind, selection);
-        if let Some(running) = self.lock().remove(&id) {
-            running.tasks.stopping().cancel();
-        }
+        self.end(&mut self.lock(), &id);
     }
 
     /// The informer of a kind and selection, if anybody has asked for it.
@@ -382,7 +409,25 @@ impl Cache {
             .collect()
     }
 
-    fn start(&self, tasks: &Tasks, informer: &Arc<Shared>, scope: Option<String>) {
+    /// Keeps an informer up to date by what another one is shown.
+    fn follow(&self, tasks: &Tasks, informer: &Arc<Shared>, leader: &Shared) {
+        leader.lead(informer, self.shared.world.clock().wall());
+        let closing = Closing(informer.clone());
+        let stopping = tasks.stopping().clone();
+        tasks.spawn("follow", async move {
+            let _closing = closing;
+            stopping.cancelled().await;
+        });
+    }
+
+    /// Keeps an informer up to date by watches of its own.
+    fn watch(&self, tasks: &Tasks, informer: &Arc<Shared>) {
+        for scope in informer.selection().scopes() {
+            self.watch_scope(tasks, informer, scope);
+        }
+    }
+
+    fn watch_scope(&self, tasks: &Tasks, informer: &Arc<Shared>, scope: Option<String>) {
         let name = match &scope {
             Some(namespace) => format!("watch {namespace}"),
             None => "watch".to_owned(),

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cut::Part;
+use super::metadata::KeptMetadata;
+use super::reader::blank;
 use super::selection::{Namespaces, Selection};
 use crate::metrics::ClientMetrics;
 use crate::object::{Kind, Object, Typed};
@@ -91,7 +93,7 @@ impl CacheOptions {
         let mut options = options.cloned().unwrap_or_default();
         options.keep_managed_fields |= self.keep_managed_fields;
         options.resync = options.resync.or(self.resync);
-        options.settle()
+        options
     }
 }
 
@@ -117,6 +119,10 @@ pub struct KindOptions<K> {
     pub(super) transform: Option<Transform<K>>,
     /// What is decoded of an object, by all of this.
     pub(super) part: Part,
+    /// What is decoded of its metadata, if that can be told apart.
+    pub(super) metadata: Option<KeptMetadata>,
+    /// What an object of metadata only is made from.
+    pub(super) blank: Option<Arc<K>>,
 }
 
 pub(super) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
@@ -133,6 +139,8 @@ impl<K> KindOptions<K> {
             without: Vec::new(),
             transform: None,
             part: Part::default(),
+            metadata: None,
+            blank: None,
         }
     }
 
@@ -259,7 +267,11 @@ impl<K> KindOptions<K> {
         self.only.is_some() || !self.without.is_empty()
     }
 
-    fn settle(mut self) -> Self {
+    /// Works out what all of this comes to, before anything is read.
+    pub(super) fn settle(mut self) -> Self
+    where
+        K: Object,
+    {
         let part = match self.keep_managed_fields {
             true => Part::Whole,
             false => Part::without_managed_fields(),
@@ -270,6 +282,8 @@ impl<K> KindOptions<K> {
         };
         let without = self.without.iter();
         self.part = without.fold(part, |part, path| part.without(path));
+        self.metadata = self.part.metadata();
+        self.blank = blank().map(Arc::new);
         self
     }
 
@@ -302,6 +316,8 @@ impl<K> Clone for KindOptions<K> {
             without: self.without.clone(),
             transform: self.transform.clone(),
             part: self.part.clone(),
+            metadata: self.metadata.clone(),
+            blank: self.blank.clone(),
             ..*self
         }
     }

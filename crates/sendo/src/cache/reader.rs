@@ -4,9 +4,11 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::Error as _;
 
 use super::held::AnyObject;
+use super::metadata::KeptMetadata;
 use super::options::KindOptions;
 use crate::client::without_values;
 use crate::controller::panic_message;
@@ -29,7 +31,27 @@ pub(super) trait Reader: Send + Sync {
 
     /// A copy of `object`, cut down to what is kept; `None` if it is of another
     /// type, or has fields that are not to be read.
-    fn copy(&self, object: &dyn Any) -> Option<Arc<dyn AnyObject>>;
+    fn copy(&self, object: &dyn AnyObject) -> Option<Arc<dyn AnyObject>>;
+
+    /// The object with these metadata, cut down to what is kept; `None` if the
+    /// type is not of metadata only, or needs to see the object itself.
+    fn describe(&self, metadata: &ObjectMeta) -> Option<Result<Arc<dyn AnyObject>, String>>;
+
+    /// The metadata that are read of an object.
+    fn metadata(&self) -> Option<&KeptMetadata>;
+
+    /// Whether the metadata are kept as they were read.
+    fn leaves_metadata(&self) -> bool;
+}
+
+impl dyn Reader + '_ {
+    /// Whether what this one keeps of an object is all that `other` needs to see.
+    pub(super) fn suffices(&self, other: &dyn Reader) -> bool {
+        let (Some(known), Some(needed)) = (self.metadata(), other.metadata()) else {
+            return false;
+        };
+        other.is_metadata() && self.leaves_metadata() && known.covers(needed)
+    }
 }
 
 impl<K: Object> Reader for KindOptions<K> {
@@ -49,10 +71,37 @@ impl<K: Object> Reader for KindOptions<K> {
         Some(Arc::new(decode::<K>(json).ok()?))
     }
 
-    fn copy(&self, object: &dyn Any) -> Option<Arc<dyn AnyObject>> {
+    fn copy(&self, object: &dyn AnyObject) -> Option<Arc<dyn AnyObject>> {
+        let object: &dyn Any = object;
         let object = object.downcast_ref::<K>().filter(|_| !self.skips())?;
         Some(Arc::new(self.trim(object.clone()).ok()?))
     }
+
+    fn describe(&self, metadata: &ObjectMeta) -> Option<Result<Arc<dyn AnyObject>, String>> {
+        let (kept, blank) = (self.metadata.as_ref()?, self.blank.as_deref()?);
+        let mut object = blank.clone();
+        *object.meta_mut() = kept.of(metadata);
+        let object = self.trim(object);
+        Some(object.map(|object| -> Arc<dyn AnyObject> { Arc::new(object) }))
+    }
+
+    fn metadata(&self) -> Option<&KeptMetadata> {
+        self.metadata.as_ref()
+    }
+
+    fn leaves_metadata(&self) -> bool {
+        self.transform.is_none()
+    }
+}
+
+/// An object of metadata only, before it has any.
+const BLANK: &str =
+    r#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{}}"#;
+
+/// An object with no metadata yet, of a type that has nothing else.
+pub(super) fn blank<K: Object>() -> Option<K> {
+    let blank = K::metadata_api().then(|| decode(BLANK.as_bytes()));
+    blank?.ok()
 }
 
 /// One function to decode a type with, called from all places: such code is large.

@@ -89,6 +89,18 @@ impl Store {
         all
     }
 
+    /// All that the watch of a scope has shown; `None` before its first list.
+    pub(super) fn listed(&self, scope: &Scope) -> Option<Listed> {
+        let progress = self.scopes.get(scope)?;
+        let mut objects = self.all_observed();
+        objects.retain(|key, _| self.scope_of(key).as_ref() == Some(scope));
+        progress.listed.then(|| Listed {
+            version: progress.version,
+            objects: objects.into_iter().collect(),
+            unreadable: BTreeSet::new(),
+        })
+    }
+
     /// Takes in a complete list: what is not in it is gone.
     pub(super) fn replace(&mut self, scope: &Scope, list: Listed) -> Vec<Change> {
         let mut before = self.all_observed();

@@ -8,10 +8,10 @@ use kube::core::Status;
 use sendo_world::Random;
 
 use super::super::held::{AnyObject, Held};
-use super::super::state::{Unreadable, Verb, WatchError};
+use super::super::state::{Verb, WatchError};
 use super::super::store::Listed;
 use super::backoff::Backoff;
-use super::wire::{Line, Page, keys};
+use super::wire::{Line, Page, Undecoded, keys};
 use crate::object::ObjectKey;
 
 /// How many objects a page of a list holds at most.
@@ -37,7 +37,7 @@ enum Phase {
     /// A watch that begins with all there is.
     Streaming {
         objects: BTreeMap<ObjectKey, Held>,
-        unreadable: BTreeMap<ObjectKey, Unreadable>,
+        unreadable: BTreeMap<ObjectKey, Undecoded>,
     },
     Listing {
         page: Option<String>,
@@ -45,7 +45,7 @@ enum Phase {
         /// first page is too old is asked for in one piece.
         paged: bool,
         objects: Vec<(ObjectKey, Held)>,
-        unreadable: Vec<Unreadable>,
+        unreadable: Vec<Undecoded>,
     },
     Watching {
         version: String,
@@ -117,11 +117,11 @@ impl Next {
 }
 
 pub(in crate::cache) enum Update {
-    Listed(Listed, Vec<Unreadable>),
+    Listed(Listed, Vec<Undecoded>),
     Applied(Arc<dyn AnyObject>),
     Deleted(Arc<dyn AnyObject>),
-    DeletedUnreadable(ObjectKey, u64),
-    Unreadable(Unreadable, u64),
+    DeletedUnreadable(Undecoded),
+    Unreadable(Undecoded),
     Progress(u64),
     /// Whatever failed before does so no more.
     Recovered,
@@ -226,10 +226,10 @@ impl Machine {
             Line::Deleted(object) => {
                 objects.remove(&object.key());
             }
-            Line::DeletedUnreadable { key, .. } => {
-                unreadable.remove(&key);
+            Line::DeletedUnreadable(object) => {
+                unreadable.remove(&object.key);
             }
-            Line::Unreadable { object, .. } => {
+            Line::Unreadable(object) => {
                 objects.remove(&object.key);
                 unreadable.insert(object.key.clone(), object);
             }
@@ -263,14 +263,10 @@ impl Machine {
         let (version, update) = match line {
             Line::Applied(object) => (object.version_text().to_owned(), Update::Applied(object)),
             Line::Deleted(object) => (object.version_text().to_owned(), Update::Deleted(object)),
-            Line::DeletedUnreadable { key, version } => {
-                let update = Update::DeletedUnreadable(key, number(&version));
-                (version, update)
+            Line::DeletedUnreadable(object) => {
+                (object.version.clone(), Update::DeletedUnreadable(object))
             }
-            Line::Unreadable { object, version } => {
-                let update = Update::Unreadable(object, number(&version));
-                (version, update)
-            }
+            Line::Unreadable(object) => (object.version.clone(), Update::Unreadable(object)),
             Line::Bookmark { version, .. } => {
                 let update = Update::Progress(number(&version));
                 (version, update)
@@ -327,7 +323,7 @@ impl Machine {
     }
 }
 
-fn listed(version: &str, objects: Vec<(ObjectKey, Held)>, unreadable: Vec<Unreadable>) -> Update {
+fn listed(version: &str, objects: Vec<(ObjectKey, Held)>, unreadable: Vec<Undecoded>) -> Update {
     let listed = Listed {
         version: number(version),
         objects,
@@ -369,7 +365,8 @@ impl Reaction {
     }
 }
 
-fn number(version: &str) -> u64 {
+/// A version as a number; zero, if it is none.
+pub(in crate::cache) fn number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 

@@ -23,7 +23,8 @@ use super::store::Scope;
 use crate::client;
 use crate::client::request::{Request as HttpRequest, Transport};
 
-pub(super) use self::machine::Update;
+pub(super) use self::machine::{Update, number};
+pub(super) use self::wire::Undecoded;
 
 /// After how many seconds the API server is to end a watch: a random number of
 /// these, so that the watches of a program do not all end together.

@@ -2,6 +2,7 @@
 //! spoken by the test and time passing only when nobody has anything to do.
 
 mod choices;
+mod followers;
 mod lists;
 mod trouble;
 

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::held::AnyObject;
 use super::super::reader::Reader;
-use super::super::state::Unreadable;
 use crate::client::without_values;
 use crate::object::ObjectKey;
 
@@ -20,7 +20,7 @@ pub(super) struct Page {
     /// Where the next page begins.
     pub(super) next: Option<String>,
     pub(super) objects: Vec<Arc<dyn AnyObject>>,
-    pub(super) unreadable: Vec<Unreadable>,
+    pub(super) unreadable: Vec<Undecoded>,
 }
 
 /// One line of a watch.
@@ -30,9 +30,9 @@ pub(super) enum Line {
     /// Deleted, in its last state.
     Deleted(Arc<dyn AnyObject>),
     /// Deleted, and what it was cannot be decoded.
-    DeletedUnreadable { key: ObjectKey, version: String },
+    DeletedUnreadable(Undecoded),
     /// Created or changed into something that cannot be decoded.
-    Unreadable { object: Unreadable, version: String },
+    Unreadable(Undecoded),
     /// Nothing up to this version is still to come.
     Bookmark {
         version: String,
@@ -41,6 +41,33 @@ pub(super) enum Line {
     },
     /// The watch cannot go on.
     Error(Box<Status>),
+}
+
+/// An object that cannot be decoded, and what is known of it all the same.
+#[derive(Clone)]
+pub(in crate::cache) struct Undecoded {
+    pub(in crate::cache) key: ObjectKey,
+    pub(in crate::cache) version: String,
+    pub(in crate::cache) cause: String,
+    /// Its metadata, if these can be.
+    pub(in crate::cache) metadata: Option<Box<ObjectMeta>>,
+}
+
+impl Undecoded {
+    fn new(object: &RawValue, cause: String) -> Self {
+        #[derive(Deserialize)]
+        struct Described {
+            metadata: Box<ObjectMeta>,
+        }
+        let named = Named::of(object);
+        let described = serde_json::from_str(object.get()).ok();
+        Undecoded {
+            key: named.key(),
+            version: named.metadata.resource_version,
+            cause,
+            metadata: described.map(|described: Described| described.metadata),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -111,10 +138,7 @@ impl Page {
         for item in items {
             match reader.read(item.get().as_bytes()) {
                 Ok(object) => page.objects.push(object),
-                Err(cause) => page.unreadable.push(Unreadable {
-                    key: Named::of(item).key(),
-                    cause,
-                }),
+                Err(cause) => page.unreadable.push(Undecoded::new(item, cause)),
             }
         }
         Ok(page)
@@ -156,14 +180,11 @@ impl Line {
             Ok(object) => return Ok(Line::Applied(object)),
             Err(cause) => cause,
         };
-        let named = Named::of(raw.object);
-        let key = named.key();
-        let version = named.metadata.resource_version;
-        if deleted {
-            return Ok(Line::DeletedUnreadable { key, version });
-        }
-        let object = Unreadable { key, cause };
-        Ok(Line::Unreadable { object, version })
+        let object = Undecoded::new(raw.object, cause);
+        Ok(match deleted {
+            true => Line::DeletedUnreadable(object),
+            false => Line::Unreadable(object),
+        })
     }
 
     /// A line that is no event at all: nothing after it can be trusted.
@@ -176,7 +197,7 @@ impl Line {
 }
 
 /// The keys of objects that could not be decoded.
-pub(super) fn keys(unreadable: &[Unreadable]) -> BTreeSet<ObjectKey> {
+pub(super) fn keys(unreadable: &[Undecoded]) -> BTreeSet<ObjectKey> {
     unreadable.iter().map(|object| object.key.clone()).collect()
 }
 
@@ -198,25 +219,36 @@ mod tests {
     fn what_does_not_decode_is_named_and_not_quoted() {
         let text = r#"{"type":"ADDED","object":{"metadata":{"namespace":"a","name":"b",
             "resourceVersion":"7"},"stringData":{"password":["hunter2"]},"type":"hunter2"}}"#;
-        let Line::Unreadable { object, version } = line(text) else {
+        let Line::Unreadable(object) = line(text) else {
             panic!("it decoded");
         };
         assert_eq!(object.key, ObjectKey::from("a/b"));
-        assert_eq!(version, "7");
-        assert!(
-            object.cause.starts_with("expected a string at line"),
-            "{object}"
-        );
-        assert!(!object.cause.contains("hunter2"));
+        assert_eq!(object.version, "7");
+        let cause = &object.cause;
+        assert!(cause.starts_with("expected a string at line"), "{cause}");
+        assert!(!cause.contains("hunter2"));
+        let metadata = object.metadata.unwrap();
+        assert_eq!(metadata.name.as_deref(), Some("b"));
     }
 
     #[test]
     fn a_deletion_is_understood_even_if_the_object_is_not() {
         let text = r#"{"type":"DELETED","object":{"metadata":{"name":"b","resourceVersion":"8"},"type":3}}"#;
-        let Line::DeletedUnreadable { key, version } = line(text) else {
+        let Line::DeletedUnreadable(object) = line(text) else {
             panic!("it decoded");
         };
-        assert_eq!((key, &*version), (ObjectKey::from("b"), "8"));
+        assert_eq!(object.key, ObjectKey::from("b"));
+        assert_eq!(object.version, "8");
+    }
+
+    #[test]
+    fn what_has_odd_metadata_is_named_all_the_same() {
+        let text = r#"{"type":"ADDED","object":{"metadata":{"name":"b","labels":{"a":1}}}}"#;
+        let Line::Unreadable(object) = line(text) else {
+            panic!("it decoded");
+        };
+        assert_eq!(object.key, ObjectKey::from("b"));
+        assert!(object.metadata.is_none());
     }
 
     #[test]

@@ -1,0 +1,134 @@
+//! Informers without a watch of their own: another one of the same objects is
+//! shown all that they need to know, and tells them.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sendo_world::Timestamp;
+
+use super::{Shared, covers};
+use crate::cache::held::{AnyObject, Codec};
+use crate::cache::reflector::{Undecoded, Update};
+use crate::cache::store::{Listed, Scope};
+use crate::object::ObjectKey;
+
+impl Shared {
+    /// Whether this one can tell `other` of all that a watch would show it.
+    pub(in crate::cache) fn can_lead(&self, other: &Shared) -> bool {
+        self.kind == other.kind
+            && self.selection == other.selection
+            && self.reader().suffices(other.reader())
+    }
+
+    /// Tells `follower` of all that the watch has shown and will show.
+    pub(in crate::cache) fn lead(&self, follower: &Arc<Shared>, now: Timestamp) {
+        let mut followers = self.followers();
+        for (scope, update) in self.retrospect() {
+            let update = follower.retell(&update, &self.codec);
+            follower.take_in(&scope, update, now);
+        }
+        followers.push(follower.clone());
+    }
+
+    /// Tells `follower` no more.
+    pub(in crate::cache) fn leave(&self, follower: &Arc<Shared>) {
+        let mut followers = self.followers();
+        followers.retain(|other| !Arc::ptr_eq(other, follower));
+    }
+
+    pub(super) fn followers(&self) -> MutexGuard<'_, Vec<Arc<Shared>>> {
+        let followers = self.followers.lock();
+        followers.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the watches would have to show for all to be as it is here.
+    fn retrospect(&self) -> Vec<(Scope, Update)> {
+        let inner = self.lock();
+        let mut updates = Vec::new();
+        for scope in self.selection.scopes() {
+            if let Some(mut list) = inner.store.listed(&scope) {
+                // Of these a newer state is known than the last that could be decoded.
+                let unreadable = &inner.unreadable;
+                let is_described =
+                    |key: &ObjectKey| unreadable.get(key).is_some_and(|o| o.metadata.is_some());
+                list.objects.retain(|(key, _)| !is_described(key));
+                let unreadable = unreadable.values().filter(|o| covers(&scope, &o.key));
+                let unreadable = unreadable.cloned().collect();
+                updates.push((scope.clone(), Update::Listed(list, unreadable)));
+            }
+            if let Some(failure) = inner.failures.get(&scope) {
+                let update = Update::Failed(failure.verb, failure.cause.clone());
+                updates.push((scope, update));
+            }
+        }
+        updates
+    }
+
+    /// What another informer, which keeps its objects by `codec`, has been shown,
+    /// as this one would have been shown it.
+    pub(super) fn retell(&self, update: &Update, codec: &Codec) -> Update {
+        match update {
+            Update::Listed(list, unreadable) => {
+                let decoded = list.objects.iter().map(|(_, object)| codec.open(object));
+                let decoded = decoded.map(|object| self.describe(object.metadata()));
+                let unreadable = unreadable.iter().map(|object| self.describe_yet(object));
+                let (mut objects, mut remaining) = (Vec::new(), Vec::new());
+                for described in decoded.chain(unreadable) {
+                    match described {
+                        Ok(object) => objects.push((object.key(), self.hold(object))),
+                        Err(object) => remaining.push(object),
+                    }
+                }
+                let list = Listed {
+                    version: list.version,
+                    objects,
+                    unreadable: remaining.iter().map(|object| object.key.clone()).collect(),
+                };
+                Update::Listed(list, remaining)
+            }
+            Update::Applied(object) => applied(self.describe(object.metadata())),
+            Update::Unreadable(object) => applied(self.describe_yet(object)),
+            Update::Deleted(object) => deleted(self.describe(object.metadata())),
+            Update::DeletedUnreadable(object) => deleted(self.describe_yet(object)),
+            Update::Progress(version) => Update::Progress(*version),
+            Update::Recovered => Update::Recovered,
+            Update::Failed(verb, cause) => Update::Failed(*verb, cause.clone()),
+        }
+    }
+
+    fn describe(&self, metadata: &ObjectMeta) -> Described {
+        let described = self.reader().describe(metadata);
+        let described = described.unwrap_or_else(|| Err("it has more than metadata".to_owned()));
+        described.map_err(|cause| Undecoded {
+            key: ObjectKey::of_metadata(metadata),
+            version: metadata.resource_version.clone().unwrap_or_default(),
+            cause,
+            metadata: None,
+        })
+    }
+
+    /// The same of an object that as a whole cannot be decoded.
+    fn describe_yet(&self, object: &Undecoded) -> Described {
+        match &object.metadata {
+            Some(metadata) => self.describe(metadata),
+            None => Err(object.clone()),
+        }
+    }
+}
+
+/// An object of metadata only, or one that could not be made.
+type Described = Result<Arc<dyn AnyObject>, Undecoded>;
+
+fn applied(object: Described) -> Update {
+    match object {
+        Ok(object) => Update::Applied(object),
+        Err(object) => Update::Unreadable(object),
+    }
+}
+
+fn deleted(object: Described) -> Update {
+    match object {
+        Ok(object) => Update::Deleted(object),
+        Err(object) => Update::DeletedUnreadable(object),
+    }
+}
