@@ -6,16 +6,27 @@
 /// Every string of a body is read and written by this, so it looks at eight bytes
 /// at a time.
 pub fn plain_length(bytes: &[u8]) -> usize {
-    let (chunks, rest) = bytes.as_chunks();
+    let (chunks, _) = bytes.as_chunks();
     for (i, eight) in chunks.iter().enumerate() {
         let ends = ends(*eight);
         if ends != 0 {
             return i * 8 + first(ends);
         }
     }
-    let mut last = [b'"'; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    chunks.len() * 8 + first(ends(last))
+    // The rest as part of eight bytes that end with it, or of two times four.
+    if let Some(eight) = bytes.last_chunk() {
+        return bytes.len() - 8 + first(ends(*eight));
+    }
+    if let (Some([a, b, c, d]), Some([w, x, y, z])) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let first = first(ends([*a, *b, *c, *d, *w, *x, *y, *z]));
+        return if first < 4 {
+            first
+        } else {
+            bytes.len() + first - 8
+        };
+    }
+    let is_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    bytes.iter().position(is_end).unwrap_or(bytes.len())
 }
 
 /// Whether a text is the same between the quotes of a JSON string.
@@ -32,6 +43,7 @@ fn ends(eight: [u8; 8]) -> u64 {
     equal(b'"') | equal(b'\\') | below(eight, 0x20)
 }
 
+/// The first of the bytes that [`ends`] has found; eight if it has found none.
 fn first(ends: u64) -> usize {
     ends.trailing_zeros() as usize / 8
 }

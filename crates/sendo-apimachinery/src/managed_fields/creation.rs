@@ -131,7 +131,7 @@ impl Walk {
             if without.has_branch(name) {
                 continue;
             }
-            let begin = self.begin("f:", name);
+            let begin = self.begin("\"f:", name);
             let is_any = self.value(
                 map.member_or_deduced(name).place,
                 old.and_then(|members| members.get(name)),
@@ -159,7 +159,7 @@ impl Walk {
             fields: None,
         };
         for (name, item) in named {
-            let begin = self.begin("", &name);
+            let begin = self.begin("\"", &name);
             let is_any = self.value(list.items, None, item, true, nothing)?;
             self.end(begin, is_any);
         }
@@ -183,13 +183,13 @@ impl Walk {
         true
     }
 
-    /// Writes the name of a step. Returns where that begins.
-    fn begin(&mut self, kind: &str, name: &str) -> usize {
+    /// Writes the name of a step, after its quote and kind. Returns where that begins.
+    #[inline]
+    fn begin(&mut self, kind: &'static str, name: &str) -> usize {
         let begin = self.out.len();
         if !self.out.ends_with('{') {
             self.out.push(',');
         }
-        self.out.push('"');
         self.out.push_str(kind);
         push_text(&mut self.out, name);
         self.out.push_str("\":");
