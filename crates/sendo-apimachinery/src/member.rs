@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 ///
 /// Rules ask for hundreds of members of each object, nearly all of which are not
 /// there. Names are so short that it takes longest to call a function that compares
-/// them; here they are compared in place, eight letters at a time.
+/// them; here they are compared in place: the first letters, which most often differ,
+/// then eight at a time.
 #[derive(PartialEq, Eq, Hash, RefCast)]
 #[repr(transparent)]
 struct Name(str);
@@ -19,6 +20,11 @@ impl Ord for Name {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let (mut one, mut other) = (self.0.as_bytes(), other.0.as_bytes());
+        if let (Some(letter), Some(other_letter)) = (one.first(), other.first())
+            && letter != other_letter
+        {
+            return letter.cmp(other_letter);
+        }
         while let (Some((eight, rest)), Some((other_eight, other_rest))) =
             (one.split_first_chunk(), other.split_first_chunk())
         {
