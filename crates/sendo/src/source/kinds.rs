@@ -28,7 +28,8 @@ const RESCAN_SOON: Duration = Duration::from_millis(200);
 /// for objects whatever their kind.
 ///
 /// Kinds that appear later are watched within moments, kinds that go away are
-/// watched no more. Each event names its kind; [`Reader::list_of`](crate::Reader::list_of)
+/// watched no more. Those whose objects the program watches whole already are not
+/// watched again. Each event names its kind; [`Reader::list_of`](crate::Reader::list_of)
 /// reads the cached objects.
 pub fn every_kind() -> EveryKind {
     EveryKind {
