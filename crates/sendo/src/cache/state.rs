@@ -29,7 +29,8 @@ pub struct WatchState {
     pub lists: u64,
     /// How many changes the watch has shown.
     pub changes: u64,
-    /// How often a watch was opened: once, and once more each time one ended.
+    /// How often a watch was opened: once, and once more each time one ended. For
+    /// metadata that come with another watch, from when they were first asked for.
     pub watches: u64,
     /// When the API server was last heard of: an object, a bookmark, a list.
     pub heard: Option<Timestamp>,
