@@ -1,20 +1,26 @@
 //! Metadata of objects that are watched whole: one watch for both.
 
 use super::*;
-use crate::cache::KindOptions;
+use crate::cache::{KindOptions, WatchState};
 use crate::source::AnyMeta;
 
 fn described(cache: &Cache) -> Informer<AnyMeta> {
     cache.informer(ConfigMap::kind(), Selection::default())
 }
 
+/// What an informer of metadata delivers, from behind its first list of `a/one` on.
+async fn told(described: &Informer<AnyMeta>) -> Subscription<AnyMeta> {
+    let mut told = described.subscribe();
+    assert_eq!(next(&mut told).await, "initial one@10");
+    assert_eq!(next(&mut told).await, "synced");
+    told
+}
+
 #[tokio::test(start_paused = true)]
 async fn metadata_come_with_the_objects_that_are_watched_already() {
     let mut it = watching().await;
     let described = described(&it.cache);
-    let mut told = described.subscribe();
-    assert_eq!(next(&mut told).await, "initial one@10");
-    assert_eq!(next(&mut told).await, "synced");
+    let mut told = told(&described).await;
     let mut two = map("two", 11);
     two["metadata"]["labels"] = json!({"app": "x"});
     it.watch.event("ADDED", two);
@@ -38,25 +44,19 @@ async fn metadata_come_with_the_objects_that_are_watched_already() {
 #[tokio::test(start_paused = true)]
 async fn who_follows_before_the_first_list_gets_that_too() {
     let (_informer, cache, mut api, _world) = start(Selection::default());
-    let described = described(&cache);
-    let mut told = described.subscribe();
+    let mut told = described(&cache).subscribe();
     let call = api.expect_list(PATH).await;
     assert!(!cache.states().iter().any(|state| state.synced));
     call.fail(403, "Forbidden", "no");
     let call = api.expect_list(PATH).await;
-    let failing = |state: &crate::cache::WatchState| state.failures.len() == 1;
+    let failing = |state: &WatchState| state.failures.len() == 1;
     assert!(cache.states().iter().all(failing));
     call.list(10, &[map("one", 10)]);
     let _watch = api.expect_watch(PATH).await.open(200);
     assert_eq!(next(&mut told).await, "initial one@10");
     assert_eq!(next(&mut told).await, "synced");
     tokio::time::sleep(SECOND).await;
-    assert!(
-        cache
-            .states()
-            .iter()
-            .all(crate::cache::WatchState::is_healthy)
-    );
+    assert!(cache.states().iter().all(WatchState::is_healthy));
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,9 +165,7 @@ async fn who_needs_more_than_is_kept_watches_by_itself() {
 async fn who_is_told_no_more_watches_by_itself_and_misses_nothing() {
     let mut it = watching().await;
     let described = described(&it.cache);
-    let mut told = described.subscribe();
-    assert_eq!(next(&mut told).await, "initial one@10");
-    assert_eq!(next(&mut told).await, "synced");
+    let mut told = told(&described).await;
     it.cache
         .forget::<ConfigMap>(&ConfigMap::kind(), &Selection::default());
     let call = it.api.expect_list(PATH).await;
@@ -188,9 +186,7 @@ async fn who_wants_to_know_no_more_is_told_no_more() {
         .cache
         .lease::<AnyMeta>(ConfigMap::kind(), Selection::default());
     let described = lease.informer().clone();
-    let mut told = described.subscribe();
-    assert_eq!(next(&mut told).await, "initial one@10");
-    assert_eq!(next(&mut told).await, "synced");
+    let mut told = told(&described).await;
     drop(lease);
     assert_eq!(next(&mut told).await, "the end");
     it.watch.event("ADDED", map("two", 11));
