@@ -89,22 +89,27 @@ impl Store {
         all
     }
 
-    /// All that the watch of a scope has shown; `None` before its first list.
+    /// All that the watch of one scope has shown.
+    fn observed_in(&self, scope: &Scope) -> BTreeMap<ObjectKey, Held> {
+        let mut all = self.all_observed();
+        all.retain(|key, _| self.scope_of(key).as_ref() == Some(scope));
+        all
+    }
+
+    /// The list that would show all that the watch of a scope has shown; `None`
+    /// before its first.
     pub(super) fn listed(&self, scope: &Scope) -> Option<Listed> {
-        let progress = self.scopes.get(scope)?;
-        let mut objects = self.all_observed();
-        objects.retain(|key, _| self.scope_of(key).as_ref() == Some(scope));
-        progress.listed.then(|| Listed {
+        let progress = self.scopes.get(scope).filter(|progress| progress.listed)?;
+        Some(Listed {
             version: progress.version,
-            objects: objects.into_iter().collect(),
+            objects: self.observed_in(scope).into_iter().collect(),
             unreadable: BTreeSet::new(),
         })
     }
 
     /// Takes in a complete list: what is not in it is gone.
     pub(super) fn replace(&mut self, scope: &Scope, list: Listed) -> Vec<Change> {
-        let mut before = self.all_observed();
-        before.retain(|key, _| self.scope_of(key).as_ref() == Some(scope));
+        let mut before = self.observed_in(scope);
         let progress = self.scopes.entry(scope.clone()).or_default();
         let initial = !std::mem::replace(&mut progress.listed, true);
         if list.version < progress.version {
