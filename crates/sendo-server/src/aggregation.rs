@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use crate::call::{backend, time_text};
 use crate::discovery;
 use crate::keys::Keys;
-use crate::ownership;
 use crate::resource::{Catalog, Resource};
 use crate::server::Server;
 use crate::wire;
+use crate::write::field_managers;
 
 /// The group of APIServices.
 pub(crate) const GROUP: &str = "apiregistration.k8s.io";
@@ -129,7 +129,7 @@ fn local(server: &Server, services: &Resource, name: &str, group: &str, version:
             "versionPriority": VERSION_PRIORITY,
         },
     });
-    ownership::update_own(server, services, "", &Value::Null, &mut service, &now);
+    field_managers::update_own(server, services, "", &Value::Null, &mut service, &now);
     service["status"] = json!({"conditions": [available(&now)]});
     service
 }
@@ -178,7 +178,7 @@ async fn mark_away(server: &Server, services: &Resource, entry: &Entry) -> Resul
     let service = wire::decode(&entry.value, entry.modified, &services.stored);
     let mut new = service.clone();
     new["status"] = json!({"conditions": [condition]});
-    ownership::update_own(server, services, "status", &service, &mut new, &now);
+    field_managers::update_own(server, services, "status", &service, &mut new, &now);
     let put = Transaction::new()
         .unchanged(entry.key.clone(), entry.modified)
         .put(entry.key.clone(), server.encode(services, &mut new));

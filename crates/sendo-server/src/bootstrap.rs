@@ -11,11 +11,11 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use crate::ownership;
 use crate::pipeline;
 use crate::rbac;
 use crate::server::{Server, StartError};
 use crate::user::{MASTERS, User};
+use crate::write::field_managers;
 
 pub(crate) use own_service::{advertise, keep};
 
@@ -93,7 +93,7 @@ async fn send(
         .method(method)
         .uri(path)
         .header(http::header::CONTENT_TYPE, media_type)
-        .header(http::header::USER_AGENT, ownership::SERVER)
+        .header(http::header::USER_AGENT, field_managers::SERVER)
         .body(Full::new(Bytes::from(object.to_string())))
         .expect("a request of constants is well formed");
     let response = pipeline::handle(server, Some(&user), request).await;

@@ -29,9 +29,7 @@
 //! does is in `verbs/`, what is particular to a kind in [`kinds`], how kinds look
 //! in tables in [`printers`].
 
-mod admission;
 mod aggregation;
-mod allocation;
 mod answer;
 mod authenticate;
 mod authorise;
@@ -54,8 +52,6 @@ mod negotiate;
 mod openapi;
 mod openapi_descriptions;
 mod options;
-mod owners;
-mod ownership;
 mod path;
 mod pipeline;
 pub mod printers;
@@ -69,7 +65,6 @@ mod route;
 mod selection;
 mod serve;
 mod server;
-mod strategy;
 mod streams;
 mod subresource;
 mod table;
@@ -78,9 +73,9 @@ mod user;
 mod verbs;
 mod view;
 mod wire;
+mod write;
 mod yaml;
 
-pub use allocation::ServiceRanges;
 pub use authenticate::Tokens;
 pub use body::Body;
 pub use certs::{Authority, AuthorityError, CertificateError, Identity};
@@ -90,3 +85,4 @@ pub use serve::{ServeError, Serving};
 pub use server::{ApiServer, Caller, Options, StartError};
 pub use tokens::TokenSigner;
 pub use user::User;
+pub use write::allocation::ServiceRanges;

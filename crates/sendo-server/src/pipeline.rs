@@ -28,10 +28,12 @@ use crate::reviews;
 use crate::roots;
 use crate::route::{self, Action, Dead};
 use crate::server::Server;
-use crate::strategy::Strategy;
 use crate::subresource;
 use crate::user::User;
-use crate::verbs::{self, patch::PatchType};
+use crate::verbs;
+use crate::write::patch::PatchType;
+use crate::write::strategy::Strategy;
+use crate::write::{self, binding};
 
 /// How long a client may take to send a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
@@ -162,15 +164,13 @@ async fn act(call: &Call<'_>, action: Action) -> Result<Answer, Status> {
         Action::List if request.query.flag("watch") => verbs::watch::watch(call).await,
         Action::List => verbs::list::list(call).await,
         Action::Watch => verbs::watch::watch(call).await,
-        Action::Create if resource.is_core("bindings") => {
-            subresource::bind_by_collection(call).await
-        }
+        Action::Create if resource.is_core("bindings") => binding::bind_by_collection(call).await,
         Action::Create if resource.facts.storage.is_none() => reviews::create(call).await,
-        Action::Create => verbs::create::create(call).await,
-        Action::Update => verbs::update::update(call).await,
-        Action::Delete => verbs::delete::delete(call).await,
-        Action::DeleteCollection => verbs::delete_collection::delete_collection(call).await,
-        Action::Patch => verbs::patch::patch(call, Strategy::Main).await,
+        Action::Create => write::create::create(call).await,
+        Action::Update => write::update::update(call).await,
+        Action::Delete => write::delete::delete(call).await,
+        Action::DeleteCollection => write::delete_collection::delete_collection(call).await,
+        Action::Patch => write::patch::patch(call, Strategy::Main).await,
         Action::Subresource(name) => subresource::answer(call, &name).await,
     }
 }

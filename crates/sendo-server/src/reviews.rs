@@ -12,9 +12,9 @@ use crate::authorise::nodes;
 use crate::call::{Call, time_text};
 use crate::decode;
 use crate::options::{Write, WriteOptions};
-use crate::ownership;
 use crate::user::User;
 use crate::view;
+use crate::write::field_managers;
 
 /// Answers a review, if the resource is one.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
@@ -24,7 +24,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let mut review = decode::body(call, &kind, &options)?;
     decode::place(call, &mut review)?;
     MetaMut::of(&mut review).remove("managedFields");
-    ownership::update(call, &Value::Null, &mut review);
+    field_managers::update(call, &Value::Null, &mut review);
     let status = match facts.kind.as_str() {
         "SelfSubjectReview" => {
             review["metadata"] = json!({"creationTimestamp": time_text(call.now())});

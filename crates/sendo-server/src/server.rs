@@ -19,7 +19,6 @@ use serde_json::Value;
 use tower::Service;
 
 use crate::aggregation;
-use crate::allocation::ServiceRanges;
 use crate::authenticate::Tokens;
 use crate::authorise::nodes::{self, Bound};
 use crate::body::Body;
@@ -35,6 +34,7 @@ use crate::resource::{Catalog, Resource};
 use crate::tokens::{Credentials, TokenSigner};
 use crate::user::User;
 use crate::wire;
+use crate::write::allocation::ServiceRanges;
 
 /// What an [`ApiServer`] is made of.
 pub struct Options {

@@ -17,13 +17,13 @@ use super::names::{self, Taken};
 use super::{GROUP, PLURAL, Standing, text};
 use crate::aggregation;
 use crate::call::{Call, backend, time_text};
-use crate::ownership;
 use crate::path::ResourcePath;
 use crate::request::Request;
 use crate::resource::Resource;
 use crate::server::Server;
-use crate::verbs::delete::{self, DeleteOptions};
 use crate::wire;
+use crate::write::delete::{self, DeleteOptions};
+use crate::write::field_managers;
 
 /// The finalizer that keeps a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -215,7 +215,7 @@ async fn write_status(
     let mut new = definition.clone();
     new["status"] = status;
     let now = time_text(server.world.clock().wall());
-    ownership::update_own(server, definitions, "status", definition, &mut new, &now);
+    field_managers::update_own(server, definitions, "status", definition, &mut new, &now);
     let value = server.encode(definitions, &mut new);
     let put = Transaction::new()
         .unchanged(entry.key.clone(), entry.modified)

@@ -1,9 +1,6 @@
 //! What lies below an object's path.
 
-mod binding;
 mod connect;
-mod eviction;
-mod scale;
 
 use http::Method;
 use sendo_apimachinery::Status;
@@ -12,11 +9,10 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
-use crate::strategy::Strategy;
 use crate::tokens;
-use crate::verbs::{get, patch, update};
-
-pub(crate) use binding::bind_by_collection;
+use crate::verbs::get;
+use crate::write::strategy::Strategy;
+use crate::write::{binding, eviction, patch, scale, update};
 
 /// Answers a request on a subresource that the resource has.
 pub(crate) async fn answer(call: &Call<'_>, name: &str) -> Result<Answer, Status> {

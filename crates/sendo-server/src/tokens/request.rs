@@ -16,10 +16,10 @@ use crate::call::{Call, time_text};
 use crate::decode;
 use crate::keys::Keys;
 use crate::options::{Write, WriteOptions};
-use crate::ownership;
 use crate::resource::Resource;
 use crate::user;
 use crate::view;
+use crate::write::field_managers;
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
@@ -124,7 +124,7 @@ fn book(call: &Call<'_>, request: &mut Value) -> Result<(), Status> {
         resource: &Arc::new(Resource::builtin(&facts)),
         ..*call
     };
-    ownership::update(&on_request, &Value::Null, request);
+    field_managers::update(&on_request, &Value::Null, request);
     Ok(())
 }
 

@@ -11,10 +11,10 @@ use crate::call::{Call, backend, time_text};
 use crate::decode;
 use crate::kinds::pod;
 use crate::options::{Write, WriteOptions};
-use crate::strategy::Strategy;
-use crate::verbs::delete::{self, DeleteOptions};
-use crate::verbs::update;
 use crate::wire;
+use crate::write::delete::{self, DeleteOptions};
+use crate::write::strategy::Strategy;
+use crate::write::update;
 
 /// `POST pods/<name>/eviction`.
 pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {

@@ -7,9 +7,9 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::options::{ListOptions, VersionMatch};
 use crate::selection::Selection;
-use crate::verbs::delete::{self, DeleteOptions};
 use crate::verbs::list::{self, Stopped};
 use crate::view;
+use crate::write::delete::{self, DeleteOptions};
 
 /// Deletes each chosen object and answers with them as they were.
 pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status> {

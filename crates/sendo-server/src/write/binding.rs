@@ -11,8 +11,8 @@ use crate::decode;
 use crate::kinds::pod;
 use crate::options::{Write, WriteOptions};
 use crate::path::ResourcePath;
-use crate::strategy::Strategy;
-use crate::verbs::update;
+use crate::write::strategy::Strategy;
+use crate::write::update;
 
 /// `POST pods/<name>/binding`.
 pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {

@@ -17,10 +17,10 @@ use crate::call::Call;
 use crate::crd::Custom;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
-use crate::ownership;
-use crate::strategy::Strategy;
-use crate::verbs::{apply, update};
 use crate::view;
+use crate::write::field_managers;
+use crate::write::strategy::Strategy;
+use crate::write::{apply, update};
 
 /// How a patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
             }
         };
         call.resource.default_object(&mut patched);
-        ownership::update(call, &current, &mut patched);
+        field_managers::update(call, &current, &mut patched);
         decode::check_name(call, &patched)?;
         let mut new = decode::to_storage(call, patched);
         decode::place(call, &mut new)?;

@@ -13,12 +13,12 @@ use crate::crd::ScalePaths;
 use crate::decode;
 use crate::negotiate::View;
 use crate::options::{Write, WriteOptions};
-use crate::ownership::{self, ScaleWrite};
-use crate::strategy::Strategy;
 use crate::table;
-use crate::verbs::patch::PatchType;
-use crate::verbs::{apply, patch, update};
 use crate::view;
+use crate::write::field_managers::{self, ScaleWrite};
+use crate::write::patch::PatchType;
+use crate::write::strategy::Strategy;
+use crate::write::{apply, patch, update};
 
 /// Reads or writes the scale of the object that the path names.
 pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
@@ -43,7 +43,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
             }
             write(call, &options, |object, old| {
                 let new = patch::patched(call, &options, &old, schema)?;
-                ownership::scale(call, object, old, ScaleWrite::Update(new))
+                field_managers::scale(call, object, old, ScaleWrite::Update(new))
             })
             .await
         }
@@ -53,7 +53,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
             let scale = decode::body(call, &expected, &options)?;
             decode::check_name(call, &scale)?;
             write(call, &options, |object, old| {
-                ownership::scale(call, object, old, ScaleWrite::Update(scale.clone()))
+                field_managers::scale(call, object, old, ScaleWrite::Update(scale.clone()))
             })
             .await
         }
@@ -68,7 +68,7 @@ async fn apply_scale(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, 
             config: &body.value,
             force: options.force,
         };
-        let applied = ownership::scale(call, object, old, write)?;
+        let applied = field_managers::scale(call, object, old, write)?;
         apply::judge(call, options, &body)?;
         Ok(applied)
     })

@@ -5,19 +5,19 @@
 //! its kind's rules have found nothing wrong with it, it is judged by what else
 //! the cluster holds; validating policies, webhooks and quota come last there.
 
-mod accounts;
 mod certificates;
-mod classes;
+mod default_classes;
+mod default_toleration_seconds;
 mod identity;
-mod limits;
+mod limit_ranger;
 mod lookup;
-mod place;
+mod namespace_lifecycle;
+mod pod_resize;
+mod pod_topology_labels;
 mod priority;
-mod resize;
-mod runtime;
+mod runtime_class;
+mod service_account;
 mod storage;
-mod tolerations;
-mod topology;
 
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
@@ -25,29 +25,29 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::rbac::grants;
 
-pub(crate) use place::admit_delete;
+pub(crate) use namespace_lifecycle::admit_delete;
 
 /// Completes a new object, or refuses it.
 pub(crate) async fn admit_create(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
-    place::check(call, Meta::of(object).name()).await?;
+    namespace_lifecycle::check(call, Meta::of(object).name()).await?;
     match resource_of(call) {
         // What is no pod at all, validation tells.
         ("", "pods") if object["spec"].is_object() => {
-            limits::admit_pod(call, object).await?;
-            accounts::admit(call, object).await?;
+            limit_ranger::admit_pod(call, object).await?;
+            service_account::admit(call, object).await?;
             priority::admit(call, object).await?;
-            tolerations::admit(object);
-            runtime::admit(call, object).await?;
-            topology::admit(call, object).await?;
+            default_toleration_seconds::admit(object);
+            runtime_class::admit(call, object).await?;
+            pod_topology_labels::admit(call, object).await?;
         }
         ("", "persistentvolumeclaims") => {
-            classes::default_storage_class(call, object).await?;
+            default_classes::default_storage_class(call, object).await?;
             storage::protect(call, object, storage::CLAIM);
         }
         ("", "persistentvolumes") => storage::protect(call, object, storage::VOLUME),
         ("certificates.k8s.io", "certificatesigningrequests") => identity::admit(call, object),
         ("networking.k8s.io", "ingresses") => {
-            classes::default_ingress_class(call, object).await?;
+            default_classes::default_ingress_class(call, object).await?;
         }
         _ => {}
     }
@@ -74,8 +74,8 @@ pub(crate) async fn admit_update(
 ) -> Result<(), Status> {
     if resource_of(call) == ("", "pods") && new["spec"].is_object() {
         priority::admit_again(new, old);
-        tolerations::admit(new);
-        topology::admit(call, new).await?;
+        default_toleration_seconds::admit(new);
+        pod_topology_labels::admit(call, new).await?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub(crate) async fn admit_update(
 /// Completes an object that is written through a subresource with rules of its own.
 pub(crate) async fn admit_through(call: &Call<'_>, new: &mut Value) -> Result<(), Status> {
     if is_resize(call) && new["spec"].is_object() {
-        limits::admit_pod(call, new).await?;
+        limit_ranger::admit_pod(call, new).await?;
     }
     Ok(())
 }
@@ -95,8 +95,8 @@ pub(crate) async fn validate_through(
     old: &Value,
 ) -> Result<(), Status> {
     if is_resize(call) {
-        limits::validate_pod(call, new).await?;
-        resize::validate(call, new, old).await?;
+        limit_ranger::validate_pod(call, new).await?;
+        pod_resize::validate(call, new, old).await?;
     }
     Ok(())
 }
@@ -109,10 +109,10 @@ fn is_resize(call: &Call<'_>) -> bool {
 pub(crate) async fn validate_create(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     match resource_of(call) {
         ("", "pods") => {
-            limits::validate_pod(call, object).await?;
-            runtime::validate(call, object).await
+            limit_ranger::validate_pod(call, object).await?;
+            runtime_class::validate(call, object).await
         }
-        ("", "persistentvolumeclaims") => limits::validate_claim(call, object).await,
+        ("", "persistentvolumeclaims") => limit_ranger::validate_claim(call, object).await,
         ("scheduling.k8s.io", "priorityclasses") => priority::validate_class(call, object).await,
         _ => Ok(()),
     }
@@ -127,7 +127,7 @@ pub(crate) async fn validate_update(
     match resource_of(call) {
         ("", "persistentvolumeclaims") => {
             if Meta::of(old).deletion_timestamp().is_none() {
-                limits::validate_claim(call, new).await?;
+                limit_ranger::validate_claim(call, new).await?;
             }
             storage::validate_resize(call, new, old).await
         }

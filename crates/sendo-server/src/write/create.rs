@@ -6,16 +6,16 @@ use sendo_apimachinery::{Meta, MetaMut, Status};
 use sendo_store::{Error, Revision, Transaction};
 use serde_json::Value;
 
-use crate::admission;
-use crate::allocation;
 use crate::answer::Answer;
 use crate::call::{Call, backend, time_text};
 use crate::crd;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
-use crate::owners;
-use crate::ownership;
 use crate::view::{self, Stored};
+use crate::write::admission;
+use crate::write::allocation;
+use crate::write::field_managers;
+use crate::write::owner_references;
 
 /// How often another name is drawn when a generated one is taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -58,8 +58,8 @@ pub(crate) async fn insert_as_sent(
     for member in NOT_SENT {
         meta.remove(member);
     }
-    owners::dedup(call, &mut object);
-    let managers = ownership::create(call, &mut object);
+    owner_references::dedup(call, &mut object);
+    let managers = field_managers::create(call, &mut object);
     insert(call, object, managers.as_deref(), options).await
 }
 
@@ -112,7 +112,7 @@ async fn insert_once(
     let cx = call.cx();
     let resource = call.resource;
     begin(call, &mut object);
-    owners::dedup(call, &mut object);
+    owner_references::dedup(call, &mut object);
     let name = Meta::of(&object).name().to_owned();
     admission::admit_create(call, &mut object).await?;
     let claims = allocation::on_create(call, &mut object).await?;

@@ -9,8 +9,6 @@ use sendo_store::{Entry, Error, Revision, Transaction};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::admission;
-use crate::allocation;
 use crate::answer::Answer;
 use crate::call::{Call, backend, time_text};
 use crate::crd::lifecycle;
@@ -19,6 +17,8 @@ use crate::kinds::Dependents;
 use crate::options;
 use crate::query::Query;
 use crate::view::{self, Stored};
+use crate::write::admission;
+use crate::write::allocation;
 
 /// The finalizer that keeps an owner until its dependents are without it.
 const ORPHAN: &str = "orphan";

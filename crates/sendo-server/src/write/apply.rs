@@ -15,11 +15,11 @@ use crate::authorise;
 use crate::call::Call;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
-use crate::ownership;
 use crate::query::parse_uint;
-use crate::strategy::Strategy;
-use crate::verbs::{create, update};
 use crate::view;
+use crate::write::field_managers;
+use crate::write::strategy::Strategy;
+use crate::write::{create, update};
 
 /// Applies the configuration of the body to the object that the path names, or creates it.
 ///
@@ -36,7 +36,7 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
                 // Where only managers change, no way there and back through another
                 // version may move anything.
                 let mut kept = old.clone();
-                ownership::take_managers(&applied, &mut kept);
+                field_managers::take_managers(&applied, &mut kept);
                 kept
             } else {
                 decode::to_storage(call, applied)
@@ -110,15 +110,18 @@ fn applied(
     live: &Value,
     body: &Decoded,
 ) -> Result<Value, Status> {
-    let applied = ownership::apply(call, live, &body.value, options.force)?;
+    let applied = field_managers::apply(call, live, &body.value, options.force)?;
     let types = &call.resource.types;
     let object = match call.server.types.kind(&types.api_version, &types.kind) {
         Some(schema) if call.resource.custom.is_none() => {
             let refuse = |error: reader::DecodeError| {
                 // What is refused is made once more, to say why.
-                let again = ownership::apply(call, live, &body.value, options.force).ok();
+                let again = field_managers::apply(call, live, &body.value, options.force).ok();
                 let fault = again.and_then(|applied| reader::restore_fault(&applied, schema));
-                let (meta, kind) = (Meta::of(&body.value), ownership::kind_of(call.resource));
+                let (meta, kind) = (
+                    Meta::of(&body.value),
+                    field_managers::kind_of(call.resource),
+                );
                 let Some(error) = fault else {
                     // A number that is too large for its field, of which Go keeps the lower bits.
                     return reader::cannot_be_handled(&kind, &kind, &error.to_string());

@@ -8,21 +8,21 @@ use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
 use sendo_store::{Entry, Error, Revision, Transaction};
 use serde_json::Value;
 
-use crate::admission;
-use crate::allocation::{self, Claims};
 use crate::answer::Answer;
 use crate::authorise;
 use crate::call::{Call, backend};
 use crate::crd;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
-use crate::owners;
-use crate::ownership;
 use crate::query;
-use crate::strategy::Strategy;
-use crate::verbs::create;
 use crate::view::{self, Stored};
 use crate::wire;
+use crate::write::admission;
+use crate::write::allocation::{self, Claims};
+use crate::write::create;
+use crate::write::field_managers;
+use crate::write::owner_references;
+use crate::write::strategy::Strategy;
 
 /// Puts the object of the body in place of the stored one.
 pub(crate) async fn update(call: &Call<'_>) -> Result<Answer, Status> {
@@ -83,8 +83,8 @@ async fn put(
             return Err(wrong_uid(call, &uid, found));
         }
         let mut new = new.clone();
-        owners::dedup(call, &mut new);
-        ownership::update_stored(call, old, &mut new);
+        owner_references::dedup(call, &mut new);
+        field_managers::update_stored(call, old, &mut new);
         Ok(new)
     })
     .await
@@ -162,7 +162,7 @@ pub(crate) async fn change(
         admission::confirm_update(call, &new, &old).await?;
         lock(call, &mut new, &entry)?;
         call.server.show(call.resource, &mut new);
-        owners::dedup(call, &mut new);
+        owner_references::dedup(call, &mut new);
         let mut claims = Claims::default();
         match strategy {
             Strategy::Main => {
@@ -222,7 +222,7 @@ pub(crate) async fn change(
 fn encode(call: &Call<'_>, new: &mut Value, old: &Value, entry: &Entry) -> Bytes {
     let value = call.encode(new);
     let is_same = wire::differ_in_managers_only(&value, &entry.value)
-        && ownership::differ_in_time_only(new, old);
+        && field_managers::differ_in_time_only(new, old);
     if is_same { entry.value.clone() } else { value }
 }
 

@@ -6,7 +6,7 @@ use sendo_apimachinery::status::Cause;
 use sendo_apimachinery::{Meta, Status, go_quote};
 use serde_json::Value;
 
-use super::{forbid, limits, lookup};
+use super::{forbid, limit_ranger, lookup};
 use crate::call::Call;
 use crate::keys::Keys;
 use crate::kinds::resources::amount;
@@ -54,8 +54,8 @@ pub(super) async fn validate(call: &Call<'_>, new: &Value, old: &Value) -> Resul
 
 /// What a pod asks for beyond what a node has to give.
 fn shortages(spec: &Value, allocatable: &Value) -> Vec<String> {
-    let mut requests = limits::requested_by_pod(spec);
-    limits::add(&mut requests, &limits::amounts(spec.at("overhead")));
+    let mut requests = limit_ranger::requested_by_pod(spec);
+    limit_ranger::add(&mut requests, &limit_ranger::amounts(spec.at("overhead")));
     let too_much = |name: &str| {
         let (asked, given) = (requests.get(name)?, amount(allocatable.at(name)));
         (asked.cmp(&given) == Ordering::Greater).then(|| (asked.clone(), given))
