@@ -13,7 +13,7 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(ip) = text.parse() {
         return Some(ip);
     }
-    // The standard library refuses leading zeros; without them it is the judge.
+    // The standard library refuses leading zeros; without them it decides.
     without_leading_zeros(text)?.parse().ok()
 }
 

@@ -3,6 +3,7 @@
 pub mod addresses;
 pub mod cel;
 pub mod decode;
+pub mod definition_schema;
 pub mod duration;
 pub mod field;
 mod go_text;
@@ -23,6 +24,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod structural;
+pub mod validation_rules;
 
 pub use go_text::{go_float, go_json, go_quote, go_value};
 pub use group::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};

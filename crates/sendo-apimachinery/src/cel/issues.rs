@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How many issues are told at most.
+/// How many issues are reported at most.
 const MOST: usize = 100;
 /// How long a line may be to be shown.
 const LONGEST_LINE: usize = 16_384;

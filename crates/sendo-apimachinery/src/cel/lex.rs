@@ -33,7 +33,7 @@ const MARKS: [&str; 24] = [
 
 const KEYWORDS: [&str; 4] = ["in", "true", "false", "null"];
 
-/// Reads all tokens; what is no token is told of and skipped.
+/// Reads all tokens; what is no token is reported and skipped.
 pub(super) fn tokens(source: &str) -> (Vec<Spot>, Vec<Issue>) {
     let mut lexer = Lexer {
         chars: source.chars().collect(),

@@ -62,7 +62,7 @@ pub(super) enum Kind {
     Select {
         operand: Box<Expr>,
         field: String,
-        /// Whether only its presence is asked for.
+        /// Whether only its presence is tested (`has`).
         test: bool,
     },
     Call {

@@ -43,7 +43,7 @@ pub enum Type {
     /// What is still to be found out.
     #[doc(hidden)]
     Variable(u32),
-    /// Something was wrong and has been told of.
+    /// The type of an expression whose error was reported already.
     #[doc(hidden)]
     Error,
 }

@@ -179,7 +179,7 @@ pub(super) struct Parsed<'a> {
 /// Reads YAML that is JSON, as most programs write it; `None` if YAML could
 /// read it in any other way.
 pub(super) fn json_in_yaml(body: &[u8]) -> Option<Decoded> {
-    /// The longest name that YAML takes without being told that it is one.
+    /// The longest name that YAML takes without an explicit `?` key indicator.
     const LONGEST_NAME: usize = 1000;
     fn is_plain(value: &Value) -> bool {
         match value {

@@ -1,5 +1,5 @@
 //! Reads JSON as Go's decoder does: invalid UTF-8 is replaced, repeated members
-//! are kept for others to judge, faults are told in Go's words.
+//! are kept for the caller to check, errors are reported in Go's words.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(super) fn read(body: &[u8]) -> Result<Document<'_>, String> {
         body,
         text: std::str::from_utf8(body).ok(),
         at: 0,
-        // Most are a few letters and a quote or two.
+        // Most are a few characters and a quote or two.
         nodes: Vec::with_capacity(body.len() / 12),
         open: Vec::with_capacity(16),
     };

@@ -3,10 +3,10 @@ use std::fmt::Write as _;
 
 use crate::go_text::go_quote;
 
-/// The most problems that are told of one body.
+/// The most problems that are reported of one body.
 const MAX_PROBLEMS: usize = 100;
 
-/// Fields that are unknown or there twice, in the order they are met, each told once.
+/// Fields that are unknown or there twice, in the order they are met, each reported once.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     /// Where the reader is.

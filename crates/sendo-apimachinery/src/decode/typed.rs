@@ -41,7 +41,7 @@ struct Reader<'s> {
     /// The names of the fields that lead from the root to here.
     fields: Vec<&'s str>,
     /// The first value of a wrong type. Go reads on behind it, so that a fault
-    /// which ends the reading at once is told instead.
+    /// which ends decoding at once is reported instead.
     wrong_type: Option<String>,
 }
 

@@ -45,7 +45,7 @@ impl PathText {
         }
     }
 
-    /// Adds one letter of ASCII.
+    /// Adds one ASCII byte.
     pub(super) fn push_byte(&mut self, byte: u8) {
         debug_assert!(byte.is_ascii());
         match self {

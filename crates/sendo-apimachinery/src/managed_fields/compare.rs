@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::element::{PathElement, equals};
-use super::place::{ListOf, MapOf, Place, Shaped, items, members};
 use super::set::FieldSet;
+use super::type_ref::{ListOf, MapOf, Shaped, TypeRef, items, members};
 use crate::schema::SchemaRef;
 
 /// The fields in which a new value differs from an old one.
@@ -63,7 +63,7 @@ pub(super) fn compare(
     new: &Value,
     schema: SchemaRef<'_>,
 ) -> Result<Comparison, String> {
-    Ok(values(Place::root(schema), Some(old), Some(new))?.below)
+    Ok(values(TypeRef::root(schema), Some(old), Some(new))?.below)
 }
 
 /// How values at one place differ: in themselves, and below.
@@ -75,12 +75,16 @@ struct Found {
     below: Comparison,
 }
 
-fn values(place: Place<'_>, old: Option<&Value>, new: Option<&Value>) -> Result<Found, String> {
+fn values(
+    type_ref: TypeRef<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) -> Result<Found, String> {
     let mut found = Found::default();
     if old.is_some() && old == new {
         return Ok(found);
     }
-    let (old_shape, new_shape) = (place.shaped(old), place.shaped(new));
+    let (old_shape, new_shape) = (type_ref.shaped(old), type_ref.shaped(new));
     let is_piece = if new.is_none() {
         found.shaped(&old_shape, old, new)?
     } else {
@@ -169,7 +173,7 @@ impl Found {
         old: Option<&Value>,
         new: Option<&Value>,
     ) -> Result<(), String> {
-        let found = values(map.member_or_deduced(name).place, old, new)?;
+        let found = values(map.member_or_deduced(name).type_ref, old, new)?;
         self.below.take(found, || PathElement::field(name));
         Ok(())
     }

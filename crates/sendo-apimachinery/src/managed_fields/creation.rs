@@ -7,8 +7,8 @@
 use serde_json::{Map, Value};
 
 use super::element::equals;
-use super::place::{ListOf, MapOf, Place, Shaped, items, members};
 use super::set::FieldSet;
+use super::type_ref::{ListOf, MapOf, Shaped, TypeRef, items, members};
 use crate::json_text::is_plain;
 
 /// What a creator does not get.
@@ -25,7 +25,7 @@ pub(super) struct Without<'s> {
 ///
 /// `None` if `new` is one of the rare objects that a walk does not do for.
 pub(super) fn fields_of(
-    place: Place<'_>,
+    type_ref: TypeRef<'_>,
     nothing: &Value,
     new: &Value,
     without: Without<'_>,
@@ -33,7 +33,7 @@ pub(super) fn fields_of(
     let mut walk = Walk {
         out: String::with_capacity(1024),
     };
-    walk.value(place, Some(nothing), new, true, without)?;
+    walk.value(type_ref, Some(nothing), new, true, without)?;
     Some(walk.out)
 }
 
@@ -77,7 +77,7 @@ impl Walk {
     /// `counts` says whether the value itself may be had, and not just what is below it.
     fn value(
         &mut self,
-        place: Place<'_>,
+        type_ref: TypeRef<'_>,
         old: Option<&Value>,
         new: &Value,
         counts: bool,
@@ -86,8 +86,8 @@ impl Walk {
         if old == Some(new) {
             return Some(false);
         }
-        let shape = place.shaped(Some(new));
-        if old.is_some_and(|old| !place.shaped(Some(old)).is_like(&shape)) {
+        let shape = type_ref.shaped(Some(new));
+        if old.is_some_and(|old| !type_ref.shaped(Some(old)).is_like(&shape)) {
             return None;
         }
         let is_new = old.is_none();
@@ -133,7 +133,7 @@ impl Walk {
             }
             let begin = self.begin("\"f:", name);
             let is_any = self.value(
-                map.member_or_deduced(name).place,
+                map.member_or_deduced(name).type_ref,
                 old.and_then(|members| members.get(name)),
                 value,
                 !without.has_field(name),
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::Meta;
 
-    /// The managers that a creation books, which are those of a write on nothing.
+    /// The managers that a creation tracks, which are those of an update of nothing.
     fn booked<V: Versions>(fields: &FieldManager<'_, V>, object: &Value) -> Option<Value> {
         let now = "2026-01-01T00:00:00Z";
         let text = fields.creation(object, "me", now);

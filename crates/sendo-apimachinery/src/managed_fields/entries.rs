@@ -233,7 +233,7 @@ impl Entry {
     }
 }
 
-/// Whether a list of managers asks to forget all of them: `[]`, or one empty entry.
+/// Whether a list of managers removes all of them: `[]`, or one empty entry.
 pub(super) fn is_reset(list: Option<&Value>) -> bool {
     match list.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::apply::{self, Conflict};
 use super::creation;
 use super::entries::{Entries, Entry, ManagerId, Operation, is_reset};
-use super::place::Place;
 use super::set::{FieldPath, FieldSet};
+use super::type_ref::TypeRef;
 use super::validate::{self, Repeats};
 use super::{compare, to_set};
 use crate::schema::{SchemaRef, show_as_go};
@@ -30,7 +30,7 @@ pub trait Versions {
         false
     }
 
-    /// An object in another version; its own is told by its `apiVersion`.
+    /// An object in another version; its own is in its `apiVersion`.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError>;
 }
 
@@ -177,7 +177,7 @@ impl<V: Versions> FieldManager<'_, V> {
             fields: Some(&NEVER_OWNED),
         };
         let nothing = self.as_typed(&Value::Null);
-        creation::fields_of(Place::root(schema), &nothing, new, without)
+        creation::fields_of(TypeRef::root(schema), &nothing, new, without)
     }
 
     /// The managers before a write: those that the new object names, or else the live one's.

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::element::PathElement;
-use super::place::{ListOf, MapOf, Place, Shaped, items, members};
+use super::type_ref::{ListOf, MapOf, Shaped, TypeRef, items, members};
 use crate::schema::SchemaRef;
 
 /// Merges what is applied into what is live. What both have is that of the applied one.
 pub(super) fn merge(live: &Value, applied: &Value, schema: SchemaRef<'_>) -> Result<Value, String> {
-    let merged = values(Place::root(schema), Some(live), Some(applied))?;
+    let merged = values(TypeRef::root(schema), Some(live), Some(applied))?;
     Ok(merged.unwrap_or(Value::Null))
 }
 
 /// `None` if nothing is left.
 fn values(
-    place: Place<'_>,
+    type_ref: TypeRef<'_>,
     live: Option<&Value>,
     applied: Option<&Value>,
 ) -> Result<Option<Value>, String> {
-    let shape = place.shaped(if applied.is_some() { applied } else { live });
+    let shape = type_ref.shaped(if applied.is_some() { applied } else { live });
     let keep = || Ok(applied.or(live).cloned());
     match shape {
         Shaped::Scalar(_) => keep(),
@@ -57,17 +57,17 @@ fn merge_members(
         if merged.contains_key(name) {
             continue;
         }
-        let place = map.member_or_deduced(name).place;
+        let type_ref = map.member_or_deduced(name).type_ref;
         let live = live.and_then(|members| members.get(name));
         let applied = applied.and_then(|members| members.get(name));
-        if let Some(value) = values(place, live, applied)? {
+        if let Some(value) = values(type_ref, live, applied)? {
             merged.insert(name.clone(), value);
         }
     }
     Ok((!merged.is_empty()).then_some(Value::Object(merged)))
 }
 
-/// Merges lists whose items are told apart.
+/// Merges associative lists.
 ///
 /// The applied items keep their order among each other; a live one that is not
 /// applied stays behind the item it followed.

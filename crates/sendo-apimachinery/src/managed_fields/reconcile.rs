@@ -1,27 +1,27 @@
 //! Sets of fields brought in line with a type: its own members, and pieces that were none before.
 
 use super::element::PathElement;
-use super::place::{Place, Shaped};
 use super::set::{At, FieldSet};
+use super::type_ref::{Shaped, TypeRef};
 use crate::schema::SchemaRef;
 
 /// A set in which every object that has fields below it is a field too, if the type names it.
 pub(super) fn with_named_fields(set: &FieldSet, schema: SchemaRef<'_>) -> FieldSet {
-    named(set, Some(Place::root(schema)))
+    named(set, Some(TypeRef::root(schema)))
 }
 
-fn named(set: &FieldSet, place: Option<Place<'_>>) -> FieldSet {
+fn named(set: &FieldSet, type_ref: Option<TypeRef<'_>>) -> FieldSet {
     let mut out = FieldSet::new();
     for (element, at) in set.steps() {
-        let (below, is_declared) = match (element, place) {
-            (PathElement::Field(name), Some(place)) => match place.shaped(None) {
+        let (below, is_declared) = match (element, type_ref) {
+            (PathElement::Field(name), Some(type_ref)) => match type_ref.shaped(None) {
                 Shaped::Map(map) => match map.member(name) {
-                    Some(member) => (Some(member.place), member.is_declared),
+                    Some(member) => (Some(member.type_ref), member.is_declared),
                     None => (None, false),
                 },
                 _ => (None, false),
             },
-            (PathElement::Key(_), Some(place)) => match place.shaped(None) {
+            (PathElement::Key(_), Some(type_ref)) => match type_ref.shaped(None) {
                 Shaped::List(list) => (Some(list.items), false),
                 _ => (None, false),
             },
@@ -36,7 +36,7 @@ fn named(set: &FieldSet, place: Option<Place<'_>>) -> FieldSet {
 /// The set after a change of the type: where fields lie below something that is
 /// one piece now, that piece stands for them. `None` if nothing changes.
 pub(super) fn with_pieces(set: &FieldSet, schema: SchemaRef<'_>) -> Option<FieldSet> {
-    let pieces = pieces(set, Place::root(schema), false).below;
+    let pieces = pieces(set, TypeRef::root(schema), false).below;
     (!pieces.is_empty()).then(|| set.clone().recursive_difference(&pieces).union(pieces))
 }
 
@@ -50,9 +50,9 @@ struct Pieces {
 /// Finds the pieces that have fields below them.
 ///
 /// `is_leaf` tells that the set has the place itself and nothing below it.
-fn pieces(set: &FieldSet, place: Place<'_>, is_leaf: bool) -> Pieces {
+fn pieces(set: &FieldSet, type_ref: TypeRef<'_>, is_leaf: bool) -> Pieces {
     let mut found = Pieces::default();
-    match place.shaped(None) {
+    match type_ref.shaped(None) {
         Shaped::Scalar(_) => {}
         Shaped::List(list) if list.is_atomic() => found.is_piece = !is_leaf,
         Shaped::List(list) => {
@@ -67,7 +67,7 @@ fn pieces(set: &FieldSet, place: Place<'_>, is_leaf: bool) -> Pieces {
                 if let PathElement::Field(name) = element
                     && let Some(member) = map.member(name)
                 {
-                    found.take(element, at, member.place);
+                    found.take(element, at, member.type_ref);
                 }
             }
         }
@@ -77,9 +77,9 @@ fn pieces(set: &FieldSet, place: Place<'_>, is_leaf: bool) -> Pieces {
 
 impl Pieces {
     /// Takes in what is found one step down.
-    fn take(&mut self, element: &PathElement, at: At<'_>, place: Place<'_>) {
+    fn take(&mut self, element: &PathElement, at: At<'_>, type_ref: TypeRef<'_>) {
         let is_leaf = at.is_member && at.below.is_empty();
-        let found = pieces(at.below, place, is_leaf);
+        let found = pieces(at.below, type_ref, is_leaf);
         if found.is_piece || !found.below.is_empty() {
             self.below
                 .join(element.clone(), found.is_piece, found.below);

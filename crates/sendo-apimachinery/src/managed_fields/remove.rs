@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::element::PathElement;
-use super::place::{Place, Shaped};
 use super::set::FieldSet;
+use super::type_ref::{Shaped, TypeRef};
 use crate::schema::SchemaRef;
 
 /// Takes fields out of a value. What loses everything becomes null.
 pub(super) fn remove(value: &Value, fields: &FieldSet, schema: SchemaRef<'_>) -> Value {
-    without(value, fields, Place::root(schema))
+    without(value, fields, TypeRef::root(schema))
 }
 
-fn without(value: &Value, fields: &FieldSet, place: Place<'_>) -> Value {
-    match (place.shaped(Some(value)), value) {
+fn without(value: &Value, fields: &FieldSet, type_ref: TypeRef<'_>) -> Value {
+    match (type_ref.shaped(Some(value)), value) {
         (Shaped::Scalar(_), value) => value.clone(),
         (Shaped::List(list), Value::Array(items)) if !list.is_atomic() => {
             let kept = items.iter().filter_map(|item| {
@@ -42,7 +42,7 @@ fn without(value: &Value, fields: &FieldSet, place: Place<'_>) -> Value {
                     return None;
                 }
                 let kept = match fields.below(&element) {
-                    Some(below) => without(member, below, map.member_or_deduced(name).place),
+                    Some(below) => without(member, below, map.member_or_deduced(name).type_ref),
                     None => member.clone(),
                 };
                 Some((name.clone(), kept))

@@ -125,12 +125,12 @@ impl FieldSet {
 
     /// What stands at a member, if anything.
     pub(super) fn field(&self, name: &str) -> Option<At<'_>> {
-        let place = self.nodes.binary_search_by(|(own, _)| match own {
+        let index = self.nodes.binary_search_by(|(own, _)| match own {
             PathElement::Field(own) => own.as_str().cmp(name),
             // Members come first.
             _ => std::cmp::Ordering::Greater,
         });
-        place.ok().map(|at| self.nodes[at].1.at())
+        index.ok().map(|at| self.nodes[at].1.at())
     }
 
     /// Its steps, in order.

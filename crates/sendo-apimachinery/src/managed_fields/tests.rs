@@ -299,7 +299,7 @@ fn what_others_set_stays_where_a_manager_stops() {
         json!({"l": [{"k": "x", "w": "1"}], "o": {"y": "1"}})
     );
     // Nobody else has the item itself, so it goes with all it holds. A list that
-    // loses its last item is null, which is for validation to judge.
+    // loses its last item is null, which validation refuses or not.
     let object = kind.applied(&object, json!({}), "one");
     assert_eq!(object["spec"], json!({"l": null, "o": {"y": "1"}}));
 }

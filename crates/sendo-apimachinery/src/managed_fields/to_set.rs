@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::element::PathElement;
-use super::place::{ListOf, MapOf, Place, Shaped, items, members};
 use super::set::FieldSet;
+use super::type_ref::{ListOf, MapOf, Shaped, TypeRef, items, members};
 use crate::schema::SchemaRef;
 
 /// All fields that an applied value sets.
@@ -12,7 +12,7 @@ use crate::schema::SchemaRef;
 /// An object counts by its members, unless it is one piece or empty; an item of
 /// a set or keyed list, and an entry of a map, count by themselves too.
 pub(super) fn fields_of(value: &Value, schema: SchemaRef<'_>) -> FieldSet {
-    collect(value, Place::root(schema)).below
+    collect(value, TypeRef::root(schema)).below
 }
 
 /// What a value adds to a set: itself as one piece, or what is below it.
@@ -22,8 +22,8 @@ struct Found {
     below: FieldSet,
 }
 
-fn collect(value: &Value, place: Place<'_>) -> Found {
-    let below = match place.shaped(Some(value)) {
+fn collect(value: &Value, type_ref: TypeRef<'_>) -> Found {
+    let below = match type_ref.shaped(Some(value)) {
         Shaped::List(list) if !list.is_atomic() => of_items(value, &list),
         Shaped::Map(map) if !map.is_atomic => of_members(value, &map),
         _ => {
@@ -62,7 +62,7 @@ fn of_members(value: &Value, map: &MapOf<'_>) -> FieldSet {
     let mut set = FieldSet::new();
     for (name, member) in members(Some(value)).into_iter().flatten() {
         let known = map.member_or_deduced(name);
-        let found = collect(member, known.place);
+        let found = collect(member, known.type_ref);
         let is_empty = member.is_null() || member.as_object().is_some_and(|m| m.is_empty());
         let is_member = found.is_piece || is_empty || !known.is_declared;
         set.join(PathElement::field(name), is_member, found.below);

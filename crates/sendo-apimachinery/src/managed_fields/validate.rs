@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::element::PathElement;
-use super::place::{ListOf, MapOf, Place, Scalar, Shaped};
+use super::type_ref::{ListOf, MapOf, Scalar, Shaped, TypeRef};
 use crate::go_text::{go_quote, go_value};
 use crate::schema::SchemaRef;
 
@@ -24,7 +24,7 @@ pub(super) fn check(value: &Value, schema: SchemaRef<'_>, repeats: Repeats) -> R
         path: Vec::new(),
         found: Vec::new(),
     };
-    faults.check(value, Place::root(schema));
+    faults.check(value, TypeRef::root(schema));
     match faults.found.as_slice() {
         [] => Ok(()),
         [fault] => Err(fault.clone()),
@@ -64,17 +64,17 @@ impl<'v> Faults<'v> {
         });
     }
 
-    fn check_below(&mut self, step: Step<'v>, value: &'v Value, place: Place<'_>) {
+    fn check_below(&mut self, step: Step<'v>, value: &'v Value, type_ref: TypeRef<'_>) {
         self.path.push(step);
-        self.check(value, place);
+        self.check(value, type_ref);
         self.path.pop();
     }
 
-    fn check(&mut self, value: &'v Value, place: Place<'_>) {
+    fn check(&mut self, value: &'v Value, type_ref: TypeRef<'_>) {
         if value.is_null() {
             return;
         }
-        match place.shaped(Some(value)) {
+        match type_ref.shaped(Some(value)) {
             Shaped::Scalar(scalar) => self.check_scalar(value, scalar),
             Shaped::List(list) => self.check_list(value, &list),
             Shaped::Map(map) => self.check_map(value, &map),
@@ -129,7 +129,7 @@ impl<'v> Faults<'v> {
         for (name, member) in members {
             let step = Step::Member(name);
             match map.member(name) {
-                Some(known) => self.check_below(step, member, known.place),
+                Some(known) => self.check_below(step, member, known.type_ref),
                 None => {
                     self.path.push(step);
                     self.add("field not declared in schema".to_owned());

@@ -125,7 +125,7 @@ fn add_object_fields(schema: &mut Value, describe: Describe<'_>) {
     schema["properties"] = Value::Object(properties);
 }
 
-/// Where clients are told to read on about lists.
+/// The link to the documentation of lists.
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 

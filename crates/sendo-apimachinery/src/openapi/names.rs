@@ -28,7 +28,7 @@ impl Names {
     }
 }
 
-/// With a capital first letter.
+/// With the first character in upper case.
 pub(super) fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);

@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Describe, META, sentences};
 
-/// A parameter, told apart by name and place.
+/// A parameter, identified by its name and location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Parameter {
     pub(super) name: String,
-    place: Place,
+    location: ParameterIn,
     kind: String,
     /// The type whose field describes it; none if none does.
     options: Option<&'static str>,
@@ -17,7 +17,7 @@ pub(super) struct Parameter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum ParameterIn {
     Path,
     Query,
 }
@@ -67,7 +67,7 @@ impl Parameter {
     /// A part of the path, as `name`, and what it is.
     pub(super) fn path(name: &str, said: impl Into<String>) -> Self {
         Self {
-            place: Place::Path,
+            location: ParameterIn::Path,
             said: Some(said.into()),
             ..Self::own(name, "string")
         }
@@ -85,7 +85,7 @@ impl Parameter {
     pub(super) fn own(name: &str, kind: &str) -> Self {
         Self {
             name: name.to_owned(),
-            place: Place::Query,
+            location: ParameterIn::Query,
             kind: kind.to_owned(),
             options: None,
             said: None,
@@ -99,12 +99,12 @@ impl Parameter {
             "schema".to_owned(),
             json!({"type": self.kind, "uniqueItems": true}),
         );
-        match self.place {
-            Place::Path => {
+        match self.location {
+            ParameterIn::Path => {
                 parameter.insert("in".to_owned(), json!("path"));
                 parameter.insert("required".to_owned(), json!(true));
             }
-            Place::Query => {
+            ParameterIn::Query => {
                 parameter.insert("in".to_owned(), json!("query"));
             }
         }

@@ -9,7 +9,7 @@ fn nothing(_: &str, _: Option<&str>) -> Option<String> {
     None
 }
 
-/// The document at a path, with descriptions that repeat what was asked for.
+/// The document at a path, with the descriptions of the request.
 fn described(path: &str) -> Option<Value> {
     let (types, resources) = (Types::builtin(), Resources::builtin());
     let describe = |name: &str, field: Option<&str>| {

@@ -102,31 +102,33 @@ fn apply(object: &mut Value, operation: &Map<String, Value>, copied: &mut usize)
     };
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     match text("op")? {
-        "add" => Place::find(object, text("path")?)?.add(value()),
-        "remove" => Place::find(object, text("path")?)?.remove().map(drop),
+        "add" => PointerTarget::find(object, text("path")?)?.add(value()),
+        "remove" => PointerTarget::find(object, text("path")?)?
+            .remove()
+            .map(drop),
         "replace" => match text("path")? {
             "" => {
                 *object = Some(value()).filter(is_container).ok_or(Inapplicable)?;
                 Ok(())
             }
-            path => Place::find(object, path)?.replace(value()),
+            path => PointerTarget::find(object, path)?.replace(value()),
         },
         "move" => {
-            let value = Place::find(object, text("from")?)?.remove()?;
-            Place::find(object, text("path")?)?.add(value)
+            let value = PointerTarget::find(object, text("from")?)?.remove()?;
+            PointerTarget::find(object, text("path")?)?.add(value)
         }
         "copy" => {
-            let value = Place::find(object, text("from")?)?.get()?;
+            let value = PointerTarget::find(object, text("from")?)?.get()?;
             *copied += value.to_string().len();
             if *copied > MAX_COPIED_BYTES {
                 return Err(Inapplicable);
             }
-            Place::find(object, text("path")?)?.add(value)
+            PointerTarget::find(object, text("path")?)?.add(value)
         }
         "test" => {
             let found = match text("path")? {
                 "" => object.clone(),
-                path => Place::find(object, path)?.get()?,
+                path => PointerTarget::find(object, path)?.get()?,
             };
             if found == value() {
                 Ok(())
@@ -143,12 +145,12 @@ fn is_container(value: &Value) -> bool {
 }
 
 /// The last step of a pointer: a container that is there, and a key that may not be.
-enum Place<'a> {
+enum PointerTarget<'a> {
     Member(&'a mut Map<String, Value>, String),
     Item(&'a mut Vec<Value>, String),
 }
 
-impl<'a> Place<'a> {
+impl<'a> PointerTarget<'a> {
     fn find(object: &'a mut Value, pointer: &str) -> Applied<Self> {
         // What stands before the first slash is passed over.
         let (_, pointer) = pointer.split_once('/').ok_or(Inapplicable)?;
@@ -167,16 +169,18 @@ impl<'a> Place<'a> {
             };
         }
         match container {
-            Value::Object(members) => Ok(Place::Member(members, unescape(key))),
-            Value::Array(items) => Ok(Place::Item(items, unescape(key))),
+            Value::Object(members) => Ok(PointerTarget::Member(members, unescape(key))),
+            Value::Array(items) => Ok(PointerTarget::Item(items, unescape(key))),
             _ => Err(Inapplicable),
         }
     }
 
     fn get(self) -> Applied<Value> {
         match self {
-            Place::Member(members, key) => Ok(members.get(&key).cloned().unwrap_or(Value::Null)),
-            Place::Item(items, key) => {
+            PointerTarget::Member(members, key) => {
+                Ok(members.get(&key).cloned().unwrap_or(Value::Null))
+            }
+            PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len())?;
                 items.get(index).cloned().ok_or(Inapplicable)
             }
@@ -185,11 +189,11 @@ impl<'a> Place<'a> {
 
     fn add(self, value: Value) -> Applied {
         match self {
-            Place::Member(members, key) => {
+            PointerTarget::Member(members, key) => {
                 members.insert(key, value);
             }
-            Place::Item(items, key) if key == "-" => items.push(value),
-            Place::Item(items, key) => {
+            PointerTarget::Item(items, key) if key == "-" => items.push(value),
+            PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len() + 1)?;
                 if index > items.len() {
                     return Err(Inapplicable);
@@ -202,10 +206,10 @@ impl<'a> Place<'a> {
 
     fn replace(self, value: Value) -> Applied {
         match self {
-            Place::Member(members, key) => {
+            PointerTarget::Member(members, key) => {
                 members.insert(key, value);
             }
-            Place::Item(items, key) => {
+            PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len())?;
                 *items.get_mut(index).ok_or(Inapplicable)? = value;
             }
@@ -215,8 +219,8 @@ impl<'a> Place<'a> {
 
     fn remove(self) -> Applied<Value> {
         match self {
-            Place::Member(members, key) => members.remove(&key).ok_or(Inapplicable),
-            Place::Item(items, key) => {
+            PointerTarget::Member(members, key) => members.remove(&key).ok_or(Inapplicable),
+            PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len())?;
                 if index >= items.len() {
                     return Err(Inapplicable);

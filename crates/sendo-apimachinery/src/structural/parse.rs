@@ -6,7 +6,7 @@ use super::{Additional, Constraints, Pattern, Structural};
 
 impl Structural {
     /// Reads an `openAPIV3Schema`. What is no structural schema is passed over:
-    /// [`check`](super::check()) is for those not checked before.
+    /// [`definition_schema::check`](crate::definition_schema::check()) is for those not checked before.
     ///
     /// A pattern that does not compile is left out.
     pub fn from_json(schema: &Value) -> Self {

@@ -9,12 +9,12 @@ impl Structural {
     /// it, are left for [`Structural::type_metadata`].
     pub fn prune(&self, value: &mut Value, part: Part) -> Vec<String> {
         let mut pruner = Pruner::default();
-        let place = Place {
+        let context = PruneContext {
             schema: Some(self),
             is_root: part == Part::Resource,
             keeps: false,
         };
-        pruner.prune(value, place);
+        pruner.prune(value, context);
         pruner.unknown.sort();
         pruner.unknown
     }
@@ -26,9 +26,9 @@ struct Pruner {
     unknown: Vec<String>,
 }
 
-/// What is known of a value.
+/// What pruning needs to know of a value.
 #[derive(Clone, Copy)]
-struct Place<'s> {
+struct PruneContext<'s> {
     schema: Option<&'s Structural>,
     is_root: bool,
     /// Whether a list around it keeps unknown fields, which counts for its items too.
@@ -38,15 +38,15 @@ struct Place<'s> {
 const METADATA: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Pruner {
-    fn prune(&mut self, value: &mut Value, place: Place<'_>) {
-        let keeps = place.keeps || place.schema.is_some_and(|s| s.preserve_unknown_fields);
+    fn prune(&mut self, value: &mut Value, context: PruneContext<'_>) {
+        let keeps = context.keeps || context.schema.is_some_and(|s| s.preserve_unknown_fields);
         match value {
             Value::Object(members) => members.retain(|name, member| {
-                let Some(schema) = place.schema else {
+                let Some(schema) = context.schema else {
                     return keeps || self.forget(name);
                 };
                 let is_metadata = METADATA.contains(&name.as_str());
-                if is_metadata && (schema.embedded_resource || place.is_root) {
+                if is_metadata && (schema.embedded_resource || context.is_root) {
                     return true;
                 }
                 let below = match (schema.properties.get(name), &schema.additional_properties) {
@@ -59,7 +59,7 @@ impl Pruner {
                 let outer = self.enter(name);
                 self.prune(
                     member,
-                    Place {
+                    PruneContext {
                         schema: below,
                         is_root: false,
                         keeps: false,
@@ -69,7 +69,7 @@ impl Pruner {
                 true
             }),
             Value::Array(items) => {
-                let below = place.schema.and_then(|schema| schema.items.as_deref());
+                let below = context.schema.and_then(|schema| schema.items.as_deref());
                 if keeps && below.is_none() {
                     return;
                 }
@@ -78,7 +78,7 @@ impl Pruner {
                     self.path.push_str(&format!("[{i}]"));
                     self.prune(
                         item,
-                        Place {
+                        PruneContext {
                             schema: below,
                             is_root: false,
                             keeps,

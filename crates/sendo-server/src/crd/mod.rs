@@ -14,7 +14,8 @@ use sendo_apimachinery::jsonpath::JsonPath;
 use sendo_apimachinery::resources::{
     Column, Resource as Facts, Scope, Storage, Subresource, storage_version_hash,
 };
-use sendo_apimachinery::structural::{Rules, Structural};
+use sendo_apimachinery::structural::Structural;
+use sendo_apimachinery::validation_rules::Rules;
 use sendo_store::Revision;
 use sendo_world::Stop;
 use serde_json::Value;

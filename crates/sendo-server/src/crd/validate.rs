@@ -6,10 +6,10 @@
 mod conversion;
 mod paths;
 
+use sendo_apimachinery::definition_schema::{self, CheckOptions};
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::schema::Types;
-use sendo_apimachinery::structural::{self, CheckOptions};
 use sendo_apimachinery::{Meta, go_quote, names};
 use serde_json::{Value, json};
 
@@ -347,7 +347,7 @@ fn validate_schema(version: &Value, types: &Types, path: &Path) -> Vec<Error> {
         .get("status")
         .is_some_and(|status| !status.is_null());
     let options = CheckOptions { status_subresource };
-    structural::check(schema, options, types, &path.child("openAPIV3Schema"))
+    definition_schema::check(schema, options, types, &path.child("openAPIV3Schema"))
         .err()
         .unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 use sendo_apimachinery::field::Error;
 use sendo_apimachinery::field::Path;
 use sendo_apimachinery::meta::{FinalizerNames, MetaRules, Scope, validate_create};
-use sendo_apimachinery::structural::Verdict;
+use sendo_apimachinery::validation_rules::Verdict;
 use sendo_apimachinery::{Meta, names};
 use serde_json::Value;
 

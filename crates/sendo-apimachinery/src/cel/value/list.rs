@@ -22,7 +22,7 @@ enum Items<'a> {
     Values(Arc<Vec<Value<'a>>>),
 }
 
-/// How items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Place,

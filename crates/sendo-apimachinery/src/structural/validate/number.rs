@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::{Outcome, Place};
+use super::{Outcome, SchemaAt};
 use crate::field::{BadValue, Error};
 use crate::go_text::go_float;
 
@@ -10,15 +10,13 @@ use crate::go_text::go_float;
 ///
 /// A whole number is compared with bounds and factors cut to whole numbers, as
 /// real servers do, unless the bound is none that the type can have.
-pub(super) fn check(place: &Place<'_>, number: &Number) -> Outcome {
-    let constraints = &place.schema.constraints;
+pub(super) fn check(at: &SchemaAt<'_>, number: &Number) -> Outcome {
+    let constraints = &at.schema.constraints;
     let figure = Figure::of(number);
     let mut outcome = Outcome::default();
-    outcome
-        .errors
-        .extend(out_of_range(place, figure, "Checked"));
+    outcome.errors.extend(out_of_range(at, figure, "Checked"));
     if let Some(factor) = constraints.multiple_of {
-        let misfit = out_of_range(place, Figure::Float(factor), "MultipleOf");
+        let misfit = out_of_range(at, Figure::Float(factor), "MultipleOf");
         let figure = if misfit.is_some() {
             figure.as_float()
         } else {
@@ -27,7 +25,7 @@ pub(super) fn check(place: &Place<'_>, number: &Number) -> Outcome {
         outcome.errors.extend(misfit);
         outcome
             .errors
-            .extend(multiple_of(place, number, figure, factor));
+            .extend(multiple_of(at, number, figure, factor));
     }
     let bounds = [
         (
@@ -45,7 +43,7 @@ pub(super) fn check(place: &Place<'_>, number: &Number) -> Outcome {
         let Some(limit) = limit else {
             continue;
         };
-        let misfit = out_of_range(place, Figure::Float(limit), bound.name());
+        let misfit = out_of_range(at, Figure::Float(limit), bound.name());
         let figure = if misfit.is_some() {
             figure.as_float()
         } else {
@@ -60,7 +58,7 @@ pub(super) fn check(place: &Place<'_>, number: &Number) -> Outcome {
             );
             outcome
                 .errors
-                .push(place.invalid(Value::Number(number.clone()), rule));
+                .push(at.invalid(Value::Number(number.clone()), rule));
         }
     }
     outcome.matches += 1;
@@ -133,7 +131,7 @@ impl Bound {
     }
 }
 
-fn multiple_of(place: &Place<'_>, number: &Number, figure: Figure, factor: f64) -> Option<Error> {
+fn multiple_of(at: &SchemaAt<'_>, number: &Number, figure: Figure, factor: f64) -> Option<Error> {
     let (positive, fits) = match figure {
         Figure::Whole(number) => {
             let factor = factor as i64;
@@ -152,22 +150,22 @@ fn multiple_of(place: &Place<'_>, number: &Number, figure: Figure, factor: f64) 
     if !positive {
         let text = format!(
             "factor MultipleOf declared for {} must be positive: {shown}",
-            place.name
+            at.name
         );
-        return Some(Error::invalid(&place.field(), BadValue::Raw(shown), text));
+        return Some(Error::invalid(&at.field(), BadValue::Raw(shown), text));
     }
     let rule = format!("should be a multiple of {shown}");
-    (!fits).then(|| place.invalid(Value::Number(number.clone()), rule))
+    (!fits).then(|| at.invalid(Value::Number(number.clone()), rule))
 }
 
 /// `Checked value must be of type integer …`, if a number does not fit the schema's type and format.
-fn out_of_range(place: &Place<'_>, figure: Figure, what: &str) -> Option<Error> {
+fn out_of_range(at: &SchemaAt<'_>, figure: Figure, what: &str) -> Option<Error> {
     // Of several types none has a range of its own.
-    if place.schema.int_or_string {
+    if at.schema.int_or_string {
         return None;
     }
-    let type_name = place.schema.types().first().copied().unwrap_or_default();
-    let format = place.schema.constraints.format.as_str();
+    let type_name = at.schema.types().first().copied().unwrap_or_default();
+    let format = at.schema.constraints.format.as_str();
     let whole = match figure {
         Figure::Whole(whole) => Some(i128::from(whole)),
         Figure::Float(float) if float.fract() == 0.0 && float.abs() < 1e30 => Some(float as i128),
@@ -191,8 +189,8 @@ fn out_of_range(place: &Place<'_>, figure: Figure, what: &str) -> Option<Error> 
         "" => format!("{type_name} (default format)"),
         format => format!("{type_name} with format {format}"),
     };
-    let text = format!("{what} value must be of type {kind} in {}", place.name);
-    Some(place.about_all(text))
+    let text = format!("{what} value must be of type {kind} in {}", at.name);
+    Some(at.about_all(text))
 }
 
 /// Whether a float is a whole number that JSON can hold exactly.

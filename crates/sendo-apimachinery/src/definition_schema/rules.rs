@@ -1,4 +1,4 @@
-//! The form of rules in CEL; what they say is for others to judge.
+//! The form of rules in CEL; `expressions` compiles them.
 
 use serde_json::Value;
 

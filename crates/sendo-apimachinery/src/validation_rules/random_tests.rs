@@ -1,12 +1,13 @@
-//! Rules of any schema are judged and run over any object, without a panic and in bounded time.
+//! Rules of any schema are compiled and run over any object, without a panic and in bounded time.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Rules;
+use crate::definition_schema::{CheckOptions, check};
 use crate::field::{Error, Path};
 use crate::schema::Types;
-use crate::structural::{CheckOptions, Part, Structural, check};
+use crate::structural::{Part, Structural};
 
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

@@ -2,7 +2,7 @@
 //!
 //! Each works on plain JSON values and answers a refusal as the [`Status`](crate::Status)
 //! that Kubernetes sends for it. What the patched value then means for its kind
-//! (unknown fields, defaults, validation) is the caller's to judge.
+//! (unknown fields, defaults, validation) is up to the caller.
 
 mod json;
 mod merge;

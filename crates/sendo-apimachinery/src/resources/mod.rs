@@ -100,7 +100,7 @@ pub struct Column {
     pub kind: String,
     /// The OpenAPI format of its cells; `name` marks the object's name.
     pub format: String,
-    /// 0 is always shown, more only when a wide table is asked for.
+    /// 0 is always shown, more only in a wide table.
     pub priority: i32,
 }
 

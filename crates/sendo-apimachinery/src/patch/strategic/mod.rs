@@ -10,7 +10,7 @@ use crate::go_text::{go_string, go_value};
 
 /// What a strategic merge has to know of an object's type.
 ///
-/// Kinds are described by data, so this is a question asked while merging:
+/// Kinds are described by data, so this is looked up while merging:
 /// which type has this member, and how does it merge?
 pub trait PatchType: Sized {
     /// The type of a member that is an object or a map. `None` if there is no such member.

@@ -47,7 +47,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
 /// Why reading stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It was told of among the issues.
+    /// It is reported among the issues.
     Told,
     TooDeep(TooDeep),
 }

@@ -45,7 +45,7 @@ impl<'o> Pair<'o> {
         })
     }
 
-    /// Whether nothing changed, as far as changes can be told.
+    /// Whether nothing changed, as far as changes can be detected.
     pub(super) fn is_unchanged(&self) -> bool {
         match (self.new, self.old) {
             (Value::Null, Value::Null) => true,

@@ -103,7 +103,7 @@ pub fn path_segment(value: &str) -> Vec<String> {
 /// A check of the prefix that a name is generated from: a `-` at its end is fine.
 pub fn generate_name(prefix: &str, check: Check) -> Vec<String> {
     match prefix.strip_suffix('-') {
-        // What is judged is one shorter than the prefix, with a letter at its end.
+        // What is validated is one shorter than the prefix, with an alphanumeric character at its end.
         Some(stem) if stem.ends_with(|c: char| c.is_ascii()) => {
             check(&format!("{}a", &stem[..stem.len() - 1]))
         }

@@ -142,7 +142,7 @@ impl Error {
         Error::new(ErrorKind::Invalid, path, value, detail)
     }
 
-    /// `path: Invalid value: value: detail`, told apart from [`Error::invalid`] by its reason.
+    /// `path: Invalid value: value: detail`, different from [`Error::invalid`] in its reason.
     pub fn type_invalid(
         path: &Path,
         value: impl Into<BadValue>,

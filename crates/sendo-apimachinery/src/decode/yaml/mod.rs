@@ -265,7 +265,7 @@ impl Builder<'_> {
 
 /// A fault as Go's reader words it.
 fn fault(text: &str, error: &ScanError) -> String {
-    let (place, problem) = problem(text, error.kind());
+    let (location, problem) = problem(text, error.kind());
     let from_zero = error.marker().line().saturating_sub(1);
     let lines = text.matches('\n').count();
     let next_token = || {
@@ -277,15 +277,17 @@ fn fault(text: &str, error: &ScanError) -> String {
             .find(|(_, line)| !is_empty(line));
         after.map_or(lines, |(number, _)| number)
     };
-    let line = match place {
-        Place::Scanned if from_zero > 0 => from_zero + 1,
-        Place::Scanned => 0,
-        Place::Parsed if error.marker().index() < text.chars().count() => from_zero,
+    let line = match location {
+        ErrorLocation::Scanned if from_zero > 0 => from_zero + 1,
+        ErrorLocation::Scanned => 0,
+        ErrorLocation::Parsed if error.marker().index() < text.chars().count() => from_zero,
         // At the end of the text Go stands at the beginning of a new line.
-        Place::Parsed | Place::ParsedAtEnd => lines + usize::from(!text.ends_with('\n')),
-        Place::ScannedAtEnd if lines > 0 => lines + 1,
-        Place::ScannedAtEnd => 0,
-        Place::BeforeToken => next_token() + 1,
+        ErrorLocation::Parsed | ErrorLocation::ParsedAtEnd => {
+            lines + usize::from(!text.ends_with('\n'))
+        }
+        ErrorLocation::ScannedAtEnd if lines > 0 => lines + 1,
+        ErrorLocation::ScannedAtEnd => 0,
+        ErrorLocation::BeforeToken => next_token() + 1,
     };
     match line {
         0 => problem,
@@ -294,7 +296,7 @@ fn fault(text: &str, error: &ScanError) -> String {
 }
 
 /// Where Go's reader finds a fault: its two parts count lines differently.
-enum Place {
+enum ErrorLocation {
     Scanned,
     ScannedAtEnd,
     /// At the token behind the fault.
@@ -303,82 +305,88 @@ enum Place {
     ParsedAtEnd,
 }
 
-fn problem(text: &str, kind: &ErrorKind) -> (Place, String) {
+fn problem(text: &str, kind: &ErrorKind) -> (ErrorLocation, String) {
     use granit_parser::ErrorKind as E;
     const NO_CONTENT: &str = "did not find expected node content";
     const NO_LIST_END: &str = "did not find expected ',' or ']'";
     const NO_MAP_END: &str = "did not find expected ',' or '}'";
-    let (place, problem) = match kind {
+    let (location, problem) = match kind {
         E::UnclosedFlowCollection { .. } if text.trim_end().ends_with(['[', '{', ',']) => {
-            (Place::ParsedAtEnd, NO_CONTENT)
+            (ErrorLocation::ParsedAtEnd, NO_CONTENT)
         }
         E::UnclosedFlowCollection { open: '[' } | E::UnexpectedEofFlowSequence => {
-            (Place::ParsedAtEnd, NO_LIST_END)
+            (ErrorLocation::ParsedAtEnd, NO_LIST_END)
         }
         E::UnclosedFlowCollection { .. } | E::UnexpectedEofFlowMapping => {
-            (Place::ParsedAtEnd, NO_MAP_END)
+            (ErrorLocation::ParsedAtEnd, NO_MAP_END)
         }
         E::ExpectedFlowSequenceSeparator | E::MismatchedFlowCollectionEnd { open: '[', .. } => {
-            (Place::Parsed, NO_LIST_END)
+            (ErrorLocation::Parsed, NO_LIST_END)
         }
         E::ExpectedFlowMappingSeparator | E::MismatchedFlowCollectionEnd { .. } => {
-            (Place::Parsed, NO_MAP_END)
+            (ErrorLocation::Parsed, NO_MAP_END)
         }
         E::UnexpectedEofImplicitFlowMapping
         | E::ExpectedNodeContent
-        | E::MisplacedFlowCollectionEnd => (Place::Parsed, NO_CONTENT),
+        | E::MisplacedFlowCollectionEnd => (ErrorLocation::Parsed, NO_CONTENT),
         E::UnexpectedEofBlockSequence | E::ExpectedBlockSequenceEntry => {
-            (Place::Parsed, "did not find expected '-' indicator")
+            (ErrorLocation::Parsed, "did not find expected '-' indicator")
         }
         E::UnexpectedEofBlockMapping | E::ExpectedBlockMappingKey => {
-            (Place::Parsed, "did not find expected key")
+            (ErrorLocation::Parsed, "did not find expected key")
         }
-        E::ExpectedDocumentStart => (Place::Parsed, "did not find expected <document start>"),
-        E::UndeclaredTagHandle => (Place::Parsed, "found undefined tag handle"),
+        E::ExpectedDocumentStart => (
+            ErrorLocation::Parsed,
+            "did not find expected <document start>",
+        ),
+        E::UndeclaredTagHandle => (ErrorLocation::Parsed, "found undefined tag handle"),
         E::MappingValueNotAllowed | E::InvalidColonPlacement => (
-            Place::Scanned,
+            ErrorLocation::Scanned,
             "mapping values are not allowed in this context",
         ),
         E::MappingKeyNotAllowed => (
-            Place::Scanned,
+            ErrorLocation::Scanned,
             "mapping keys are not allowed in this context",
         ),
         E::BlockSequenceEntryNotAllowed | E::BlockEntryInFlowCollection => (
-            Place::Scanned,
+            ErrorLocation::Scanned,
             "block sequence entries are not allowed in this context",
         ),
         E::SimpleKeyExpected | E::InvalidSimpleKey => {
-            (Place::BeforeToken, "could not find expected ':'")
+            (ErrorLocation::BeforeToken, "could not find expected ':'")
         }
         E::UnexpectedCharacter { .. }
         | E::TabNotAllowed
         | E::TabInBlockIndentation
         | E::TabInIndentation
         | E::TabInPlainScalar => (
-            Place::Scanned,
+            ErrorLocation::Scanned,
             "found character that cannot start any token",
         ),
-        E::UnclosedQuotedScalar | E::InvalidQuotedScalarIndent => {
-            (Place::ScannedAtEnd, "found unexpected end of stream")
-        }
-        E::DocumentIndicatorInQuotedScalar => {
-            (Place::Scanned, "found unexpected document indicator")
-        }
-        E::UnknownQuotedScalarEscape => (Place::Scanned, "found unknown escape character"),
-        E::InvalidQuotedScalarHexEscape => {
-            (Place::Scanned, "did not find expected hexdecimal number")
-        }
+        E::UnclosedQuotedScalar | E::InvalidQuotedScalarIndent => (
+            ErrorLocation::ScannedAtEnd,
+            "found unexpected end of stream",
+        ),
+        E::DocumentIndicatorInQuotedScalar => (
+            ErrorLocation::Scanned,
+            "found unexpected document indicator",
+        ),
+        E::UnknownQuotedScalarEscape => (ErrorLocation::Scanned, "found unknown escape character"),
+        E::InvalidQuotedScalarHexEscape => (
+            ErrorLocation::Scanned,
+            "did not find expected hexdecimal number",
+        ),
         E::MissingAnchorOrAliasName => (
-            Place::Scanned,
+            ErrorLocation::Scanned,
             "did not find expected alphabetic or numeric character",
         ),
         E::InvalidBlockScalarHeader => (
-            Place::Scanned,
+            ErrorLocation::Scanned,
             "did not find expected comment or line break",
         ),
-        other => return (Place::Scanned, other.to_string()),
+        other => return (ErrorLocation::Scanned, other.to_string()),
     };
-    (place, problem.to_owned())
+    (location, problem.to_owned())
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ pub enum ListType {
     Atomic,
     /// Scalars, each at most once.
     Set,
-    /// Objects told apart by the values of these fields.
+    /// Objects identified by the values of these fields.
     Map(Vec<Text>),
 }
 

@@ -11,9 +11,9 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 pub(super) fn check(schema: &Value, path: &Path, errors: &mut Vec<Error>) {
     check_part(
         schema,
-        Place {
+        SchemaContext {
             is_root: true,
-            ..Place::default()
+            ..SchemaContext::default()
         },
         path,
         errors,
@@ -44,17 +44,17 @@ pub(super) fn each_part(schema: &Value, path: &Path, visit: &mut dyn FnMut(&Valu
     }
 }
 
-/// Where a schema stands, as far as it matters here.
+/// What the checks of a schema need to know of the schemas around it.
 #[derive(Clone, Default)]
-struct Place {
+struct SchemaContext {
     is_root: bool,
     inside_metadata: bool,
     /// Why there may be no defaults; none if there may be.
     no_defaults: Option<String>,
 }
 
-fn check_part(schema: &Value, place: Place, path: &Path, errors: &mut Vec<Error>) {
-    check_unsupported(schema, &place, path, errors);
+fn check_part(schema: &Value, context: SchemaContext, path: &Path, errors: &mut Vec<Error>) {
+    check_unsupported(schema, &context, path, errors);
     if flag(schema, "uniqueItems") {
         let detail =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -72,28 +72,28 @@ fn check_part(schema: &Value, place: Place, path: &Path, errors: &mut Vec<Error>
             detail,
         ));
     }
-    check_parts(schema, &place, path, errors);
+    check_parts(schema, &context, path, errors);
     check_extensions(schema, path, errors);
     rules::check(schema, path, errors);
 }
 
-fn check_parts(schema: &Value, place: &Place, path: &Path, errors: &mut Vec<Error>) {
-    let below = Place {
+fn check_parts(schema: &Value, context: &SchemaContext, path: &Path, errors: &mut Vec<Error>) {
+    let below = SchemaContext {
         is_root: false,
-        ..place.clone()
+        ..context.clone()
     };
     if let Some(part) = schema
         .get("additionalProperties")
         .filter(|part| part.is_object())
     {
         let mut below = below.clone();
-        if place.inside_metadata {
+        if context.inside_metadata {
             below.no_defaults =
                 Some("inside additionalProperties applying to object metadata".to_owned());
         }
         check_part(part, below, &path.child("additionalProperties"), errors);
     }
-    let is_resource = place.is_root || flag(schema, "x-kubernetes-embedded-resource");
+    let is_resource = context.is_root || flag(schema, "x-kubernetes-embedded-resource");
     for (name, part) in schema
         .get("properties")
         .and_then(Value::as_object)
@@ -103,7 +103,7 @@ fn check_parts(schema: &Value, place: &Place, path: &Path, errors: &mut Vec<Erro
         let mut below = below.clone();
         if is_resource && matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
             below.inside_metadata = true;
-            if place.is_root {
+            if context.is_root {
                 below.no_defaults = Some(format!("in top-level {name}"));
             }
         }
@@ -118,7 +118,12 @@ fn check_parts(schema: &Value, place: &Place, path: &Path, errors: &mut Vec<Erro
     });
 }
 
-fn check_unsupported(schema: &Value, place: &Place, path: &Path, errors: &mut Vec<Error>) {
+fn check_unsupported(
+    schema: &Value,
+    context: &SchemaContext,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) {
     let type_name = schema
         .get("type")
         .and_then(Value::as_str)
@@ -128,7 +133,7 @@ fn check_unsupported(schema: &Value, place: &Place, path: &Path, errors: &mut Ve
     }
     let present = |name: &str| schema.get(name).is_some_and(|value| !value.is_null());
     if present("default")
-        && let Some(reason) = &place.no_defaults
+        && let Some(reason) = &context.no_defaults
     {
         errors.push(Error::forbidden(
             &path.child("default"),
@@ -164,7 +169,7 @@ fn check_unsupported(schema: &Value, place: &Place, path: &Path, errors: &mut Ve
         let detail = "items must be a schema object and not an array";
         errors.push(Error::forbidden(&path.child("items"), detail));
     }
-    if place.inside_metadata && flag(schema, "x-kubernetes-embedded-resource") {
+    if context.inside_metadata && flag(schema, "x-kubernetes-embedded-resource") {
         let path = path.child("x-kubernetes-embedded-resource");
         errors.push(Error::forbidden(
             &path,

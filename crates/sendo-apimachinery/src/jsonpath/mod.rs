@@ -43,7 +43,7 @@ enum Step {
 #[derive(Clone, Debug, PartialEq)]
 struct Filter {
     left: Operand,
-    /// What the left is compared with; none asks whether the left is there.
+    /// What the left is compared with; without one, whether the left is there.
     right: Option<(Comparison, Operand)>,
 }
 
@@ -59,7 +59,7 @@ enum Comparison {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Operand {
-    /// A path from the item that is judged.
+    /// A path from the item that is filtered.
     Path(JsonPath),
     Constant(Value),
 }

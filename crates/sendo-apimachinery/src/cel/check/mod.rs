@@ -191,7 +191,7 @@ impl<'p> Checker<'p, '_> {
         if test { T::Bool } else { kind }
     }
 
-    /// The type of a field; optional if it is asked for so, or that of an optional object.
+    /// The type of a field; optional if selected as such, or a field of an optional object.
     fn check_field(
         &mut self,
         expr: &'p Expr,
@@ -349,7 +349,7 @@ impl<'p> Checker<'p, '_> {
         result
     }
 
-    /// The type of several values in a row; whether they may differ is asked later.
+    /// The type of several values in a row; whether they may differ is checked later.
     fn join(&mut self, before: Option<Type>, kind: Type) -> Type {
         let Some(before) = before else {
             return kind;

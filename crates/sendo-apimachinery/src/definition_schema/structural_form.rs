@@ -1,7 +1,7 @@
 //! What makes a schema structural.
 
-use super::{Additional, Structural};
 use crate::field::{Error, Path};
+use crate::structural::{Additional, Structural};
 
 /// The faults of a schema that is not structural, sorted by their texts.
 pub(super) fn check(schema: &Structural, path: &Path) -> Vec<Error> {

@@ -1,4 +1,6 @@
-//! Rules in CEL: compiled once for a schema, then run over its objects.
+//! `x-kubernetes-validations`: rules in CEL, compiled once for a schema, then run over its objects.
+//!
+//! Follows Kubernetes 1.36: `k8s.io/apiextensions-apiserver`, `pkg/apiserver/schema/cel`.
 
 mod correlate;
 mod run;
@@ -7,9 +9,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Additional, Structural};
 use crate::cel::{CompileError, Declared, Program, Type, Variables, escape, with_resource_fields};
 use crate::field::Path;
+use crate::structural::{Additional, Structural};
 
 pub use run::Verdict;
 
@@ -20,7 +22,7 @@ const OLD_SELF: &str = "oldSelf";
 
 /// The rules of a schema and of all schemas in it, ready to run.
 ///
-/// They are read from a schema that [`check`](super::check()) has passed; a rule
+/// They are read from a schema that [`check`](crate::definition_schema::check()) accepted; a rule
 /// that does not compile nevertheless refuses every object, and says why.
 #[derive(Debug)]
 pub struct Rules {
@@ -40,16 +42,16 @@ struct Node {
 
 /// One rule.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     text: String,
     message: String,
     reason: Option<String>,
     /// Where it points, below the value it is about.
     field_path: Option<String>,
     optional_old_self: bool,
-    pub(super) program: Result<Program, String>,
+    pub(crate) program: Result<Program, String>,
     message_expression: String,
-    pub(super) message_program: Option<Result<Program, String>>,
+    pub(crate) message_program: Option<Result<Program, String>>,
 }
 
 impl Rules {
@@ -104,7 +106,7 @@ impl Node {
 }
 
 /// The declaration of a property; one whose name expressions cannot spell has its own.
-pub(super) fn declared_property(
+pub(crate) fn declared_property(
     property: &Structural,
     name: &str,
     of: &Declared,
@@ -117,7 +119,7 @@ pub(super) fn declared_property(
 
 impl Rule {
     /// Compiles a rule of a schema.
-    pub(super) fn compile(rule: &Value, schema: &Structural, declared: &Declared) -> Rule {
+    pub(crate) fn compile(rule: &Value, schema: &Structural, declared: &Declared) -> Rule {
         let text = |name: &str| rule[name].as_str().unwrap_or_default().to_owned();
         let optional_old_self = rule["optionalOldSelf"] == true;
         let old = match optional_old_self {
@@ -152,7 +154,7 @@ impl Rule {
     }
 
     /// Whether it looks at the value from before.
-    pub(super) fn uses_old_self(&self) -> bool {
+    pub(crate) fn uses_old_self(&self) -> bool {
         self.program
             .as_ref()
             .is_ok_and(|program| program.uses(OLD_SELF))
@@ -167,7 +169,7 @@ impl Rule {
         }
     }
 
-    /// What an object is told that breaks it.
+    /// The error of an object that breaks it.
     fn complaint(&self) -> String {
         if self.message.is_empty() {
             format!("failed rule: {}", self.text.trim())
@@ -239,6 +241,6 @@ fn visible(mut schema: Structural, is_resource: bool) -> Structural {
 }
 
 #[cfg(test)]
-mod random;
+mod random_tests;
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::*;
+use super::{CheckOptions, check};
 use crate::field::Path;
 use crate::schema::Types;
+use crate::structural::{Part, Structural};
 
 /// A schema of any form, sound or not.
 fn any_schema() -> impl Strategy<Value = Value> {
@@ -65,7 +66,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_object_is_judged_by_any_schema(schema in any_schema(), object in any_value(), old in any_value()) {
+    fn any_object_is_validated_by_any_schema(schema in any_schema(), object in any_value(), old in any_value()) {
         let structural = Structural::from_json(&schema);
         let mut object = json!({"spec": object});
         let types = Types::builtin();

@@ -1,16 +1,20 @@
-//! Judging the schema of a custom resource definition.
+//! Validates the `openAPIV3Schema` of a custom resource definition.
+//!
+//! Follows Kubernetes 1.36: `k8s.io/apiextensions-apiserver`,
+//! `pkg/apis/apiextensions/validation/validation.go`.
 
 mod expressions;
 mod keywords;
 mod rules;
+mod structural_form;
 
 use serde_json::Value;
 
-use super::{Part, Pattern, Structural, invariants};
 use crate::field::{Error, Path};
 use crate::schema::Types;
+use crate::structural::{Part, Pattern, Structural};
 
-/// What a schema's judgement depends on.
+/// What the validation of a schema depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// Whether the version has a status subresource, which limits what the root may say.
@@ -32,7 +36,7 @@ pub fn check(
         errors.extend(check_root_with_status(schema, path));
     }
     if structural.nullable {
-        // The path is told as one name, as real servers do.
+        // Kubernetes reports the path as one name here.
         errors.push(Error::forbidden(
             &path.child("nullable"),
             "nullable cannot be true at the root",
@@ -41,7 +45,7 @@ pub fn check(
     let unreadable = unreadable(schema);
     let mut sound = false;
     if unreadable.is_none() {
-        let mut faults = invariants::check(&structural, path);
+        let mut faults = structural_form::check(&structural, path);
         check_patterns(schema, path, &mut faults);
         if faults.is_empty() {
             check_defaults(&structural, Part::Resource, false, types, path, &mut faults);
@@ -118,7 +122,7 @@ fn check_root_with_status(schema: &Value, path: &Path) -> Option<Error> {
 
 /// Why a schema cannot be read as a structural one, if it has keywords that those never have.
 ///
-/// Most of them are told elsewhere, by their path.
+/// Most of them are reported elsewhere, with their path.
 fn unreadable(schema: &Value) -> Option<String> {
     let filled = |name: &str| match schema.get(name) {
         None | Some(Value::Null) => false,
@@ -239,5 +243,7 @@ fn check_default(
     errors
 }
 
+#[cfg(test)]
+mod random_tests;
 #[cfg(test)]
 mod tests;

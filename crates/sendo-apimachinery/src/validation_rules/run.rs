@@ -32,7 +32,7 @@ impl Rules {
             left: BUDGET,
         };
         if let Some(root) = &self.root {
-            let place = Place {
+            let rule_value = RuleValue {
                 schema: &self.schema,
                 value: object,
                 old,
@@ -40,7 +40,7 @@ impl Rules {
                 nearest: None,
             };
             // An error is in the verdict already.
-            let _ = run.node(root, place, &Path::root());
+            let _ = run.node(root, rule_value, &Path::root());
         }
         run.verdict
     }
@@ -56,7 +56,7 @@ struct Run {
 
 /// A value with its schema and what it was before.
 #[derive(Clone, Copy)]
-struct Place<'o> {
+struct RuleValue<'o> {
     schema: &'o Structural,
     value: &'o Json,
     /// The value that transition rules compare with.
@@ -67,8 +67,8 @@ struct Place<'o> {
     nearest: Option<Pair<'o>>,
 }
 
-impl<'o> Place<'o> {
-    fn member(&self, name: &str, schema: &'o Structural, value: &'o Json) -> Place<'o> {
+impl<'o> RuleValue<'o> {
+    fn member(&self, name: &str, schema: &'o Structural, value: &'o Json) -> RuleValue<'o> {
         let (current, nearest) = match self.current {
             // Kind and version are the same on both sides, whatever was stored.
             Some(_) if self.nearest.is_none() && matches!(name, "apiVersion" | "kind") => {
@@ -77,7 +77,7 @@ impl<'o> Place<'o> {
             Some(pair) => (pair.member(name), Some(pair)),
             None => (None, self.nearest),
         };
-        Place {
+        RuleValue {
             schema,
             value,
             old: self.old.and_then(|old| old.get(name)),
@@ -86,13 +86,13 @@ impl<'o> Place<'o> {
         }
     }
 
-    fn item(&self, index: usize, schema: &'o Structural, value: &'o Json) -> Place<'o> {
+    fn item(&self, index: usize, schema: &'o Structural, value: &'o Json) -> RuleValue<'o> {
         let (current, nearest) = match self.current {
             Some(pair) => (pair.item(index), Some(pair)),
             None => (None, self.nearest),
         };
         let before = self.old.and_then(Json::as_array);
-        Place {
+        RuleValue {
             schema,
             value,
             old: before.and_then(|items| item_by_keys(self.schema, items, value, index)),
@@ -108,32 +108,41 @@ impl<'o> Place<'o> {
 }
 
 impl Run {
-    fn node(&mut self, node: &Node, place: Place<'_>, path: &Path) -> Result<(), Stop> {
-        if place.value.is_null() {
+    fn node(&mut self, node: &Node, rule_value: RuleValue<'_>, path: &Path) -> Result<(), Stop> {
+        if rule_value.value.is_null() {
             return Ok(());
         }
-        self.rules(&node.rules, place, path)?;
-        match place.value {
+        self.rules(&node.rules, rule_value, path)?;
+        match rule_value.value {
             Json::Array(items) => {
-                let (Some(below), Some(schema)) = (&node.items, place.schema.items.as_deref())
+                let (Some(below), Some(schema)) = (&node.items, rule_value.schema.items.as_deref())
                 else {
                     return Ok(());
                 };
                 for (i, item) in items.iter().enumerate() {
-                    self.node(below, place.item(i, schema, item), &path.index(i))?;
+                    self.node(below, rule_value.item(i, schema, item), &path.index(i))?;
                 }
             }
             Json::Object(members) => {
                 for (name, member) in members {
                     if let (Some(below), Some(Additional::Schema(schema))) =
-                        (&node.additional, &place.schema.additional_properties)
+                        (&node.additional, &rule_value.schema.additional_properties)
                     {
-                        self.node(below, place.member(name, schema, member), &path.key(name))?;
+                        self.node(
+                            below,
+                            rule_value.member(name, schema, member),
+                            &path.key(name),
+                        )?;
                     }
-                    if let (Some(below), Some(schema)) =
-                        (node.properties.get(name), place.schema.properties.get(name))
-                    {
-                        self.node(below, place.member(name, schema, member), &path.child(name))?;
+                    if let (Some(below), Some(schema)) = (
+                        node.properties.get(name),
+                        rule_value.schema.properties.get(name),
+                    ) {
+                        self.node(
+                            below,
+                            rule_value.member(name, schema, member),
+                            &path.child(name),
+                        )?;
                     }
                 }
             }
@@ -142,26 +151,31 @@ impl Run {
         Ok(())
     }
 
-    fn rules(&mut self, rules: &[Rule], place: Place<'_>, path: &Path) -> Result<(), Stop> {
+    fn rules(
+        &mut self,
+        rules: &[Rule],
+        rule_value: RuleValue<'_>,
+        path: &Path,
+    ) -> Result<(), Stop> {
         if rules.is_empty() {
             return Ok(());
         }
-        let kind = place.schema.type_name.as_str();
+        let kind = rule_value.schema.type_name.as_str();
         if self.left == 0 {
             return Err(self.out_of_budget(path, kind));
         }
-        let value = Value::from_json(place.value, place.schema);
+        let value = Value::from_json(rule_value.value, rule_value.schema);
         let needs_old = rules.iter().any(Rule::uses_old_self);
-        let old = place
+        let old = rule_value
             .old
             .filter(|old| needs_old && !old.is_null())
-            .map(|old| Value::from_json(old, place.schema));
+            .map(|old| Value::from_json(old, rule_value.schema));
         for rule in rules {
             let uses_old = rule.uses_old_self();
             if uses_old && old.is_none() && !rule.optional_old_self {
                 continue;
             }
-            self.rule(rule, &value, old.as_ref(), place, path)?;
+            self.rule(rule, &value, old.as_ref(), rule_value, path)?;
         }
         Ok(())
     }
@@ -171,10 +185,10 @@ impl Run {
         rule: &'a Rule,
         value: &Result<Value<'a>, Fault>,
         old: Option<&Result<Value<'a>, Fault>>,
-        place: Place<'_>,
+        rule_value: RuleValue<'_>,
         path: &Path,
     ) -> Result<(), Stop> {
-        let kind = place.schema.type_name.as_str();
+        let kind = rule_value.schema.type_name.as_str();
         let program = match &rule.program {
             Ok(program) => program,
             Err(why) => {
@@ -232,7 +246,7 @@ impl Run {
                 return Ok(());
             }
         }
-        self.broken(rule, &variables, place, path)
+        self.broken(rule, &variables, rule_value, path)
     }
 
     /// Tells of a rule that an object breaks.
@@ -240,15 +254,15 @@ impl Run {
         &mut self,
         rule: &'a Rule,
         variables: &[(&'static str, Value<'a>)],
-        place: Place<'_>,
+        rule_value: RuleValue<'_>,
         path: &Path,
     ) -> Result<(), Stop> {
-        let kind = place.schema.type_name.as_str();
+        let kind = rule_value.schema.type_name.as_str();
         let path = match &rule.field_path {
             Some(below) => path.child(below),
             None => path.clone(),
         };
-        let tolerated = !rule.uses_old_self() && place.is_unchanged();
+        let tolerated = !rule.uses_old_self() && rule_value.is_unchanged();
         let detail = match self.message(rule, variables) {
             Ok(message) => message.unwrap_or_else(|| rule.complaint()),
             Err(why) => {
@@ -258,7 +272,7 @@ impl Run {
         };
         let value = || match kind {
             "object" | "array" => BadValue::Omitted,
-            _ => place.value.clone().into(),
+            _ => rule_value.value.clone().into(),
         };
         let error = match rule.reason.as_deref() {
             Some("FieldValueForbidden") => Error::forbidden(&path, detail),

@@ -5,18 +5,18 @@ use serde_json::{Map, Value};
 use super::element::PathElement;
 use crate::schema::{Empty, ListType, Raw, SchemaRef, Shape};
 
-/// A place in an object.
+/// The type of a value in an object, as structured-merge-diff's `TypeRef`.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'s> {
-    /// One that a schema describes.
+pub(super) enum TypeRef<'s> {
+    /// Described by a schema.
     Typed {
         schema: SchemaRef<'s>,
         /// Whether an object above keeps members that no schema describes.
         keeps_unknown: bool,
     },
-    /// One without a schema: its type is that of its value, lists are one piece, objects are not.
+    /// Without a schema: the type is that of the value; lists are atomic, objects are not.
     Deduced,
-    /// One that is a piece, whatever it is.
+    /// Atomic, whatever the value is.
     Opaque,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Scalar {
 
 #[derive(Clone, Copy)]
 pub(super) struct ListOf<'s> {
-    pub(super) items: Place<'s>,
+    pub(super) items: TypeRef<'s>,
     relation: Relation<'s>,
 }
 
@@ -56,18 +56,18 @@ enum Relation<'s> {
 #[derive(Clone, Copy)]
 pub(super) struct MapOf<'s> {
     pub(super) is_atomic: bool,
-    place: Place<'s>,
+    type_ref: TypeRef<'s>,
 }
 
 /// A member's place, and whether the object's type names it.
 pub(super) struct Member<'s> {
-    pub(super) place: Place<'s>,
+    pub(super) type_ref: TypeRef<'s>,
     pub(super) is_declared: bool,
 }
 
-impl<'s> Place<'s> {
+impl<'s> TypeRef<'s> {
     pub(super) fn root(schema: SchemaRef<'s>) -> Self {
-        Place::Typed {
+        TypeRef::Typed {
             schema,
             keeps_unknown: false,
         }
@@ -75,7 +75,7 @@ impl<'s> Place<'s> {
 
     /// How a value here is taken apart. Where the type leaves it open the value decides.
     pub(super) fn shaped(self, value: Option<&Value>) -> Shaped<'s> {
-        let Place::Typed { schema, .. } = self else {
+        let TypeRef::Typed { schema, .. } = self else {
             return self.by_value(value);
         };
         match schema.shape() {
@@ -86,28 +86,28 @@ impl<'s> Place<'s> {
             Shape::List(_) => Shaped::List(self.list(schema)),
             Shape::Map(_) | Shape::Object(_) => Shaped::Map(MapOf {
                 is_atomic: schema.is_atomic(),
-                place: self,
+                type_ref: self,
             }),
-            Shape::Raw(Raw::Extension) => Place::Opaque.by_value(value),
+            Shape::Raw(Raw::Extension) => TypeRef::Opaque.by_value(value),
             Shape::Any | Shape::IntOrString | Shape::Raw(_) | Shape::Reference(_) => {
-                Place::Deduced.by_value(value)
+                TypeRef::Deduced.by_value(value)
             }
         }
     }
 
     fn by_value(self, value: Option<&Value>) -> Shaped<'s> {
-        let is_atomic = matches!(self, Place::Opaque);
+        let is_atomic = matches!(self, TypeRef::Opaque);
         match value {
             Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
                 Shaped::Scalar(Scalar::Any)
             }
             Some(Value::Array(_)) => Shaped::List(ListOf {
-                items: Place::Opaque,
+                items: TypeRef::Opaque,
                 relation: Relation::Atomic,
             }),
             None | Some(Value::Null | Value::Object(_)) => Shaped::Map(MapOf {
                 is_atomic,
-                place: self,
+                type_ref: self,
             }),
         }
     }
@@ -115,7 +115,7 @@ impl<'s> Place<'s> {
     fn list(self, schema: SchemaRef<'s>) -> ListOf<'s> {
         let items = schema
             .items()
-            .map_or(Place::Opaque, |items| self.below(items));
+            .map_or(TypeRef::Opaque, |items| self.below(items));
         let relation = match schema.list_type() {
             Some(ListType::Set) => Relation::Set,
             Some(ListType::Map(keys)) => Relation::Map(keys),
@@ -124,10 +124,10 @@ impl<'s> Place<'s> {
         ListOf { items, relation }
     }
 
-    fn below(self, schema: SchemaRef<'s>) -> Place<'s> {
+    fn below(self, schema: SchemaRef<'s>) -> TypeRef<'s> {
         // A type with a name of its own says itself what it keeps.
         let keeps_unknown = self.keeps_unknown() && schema.type_id().is_none();
-        Place::Typed {
+        TypeRef::Typed {
             schema,
             keeps_unknown,
         }
@@ -135,11 +135,11 @@ impl<'s> Place<'s> {
 
     fn keeps_unknown(self) -> bool {
         match self {
-            Place::Typed {
+            TypeRef::Typed {
                 schema,
                 keeps_unknown,
             } => keeps_unknown || schema.object().is_some_and(|o| o.preserve_unknown_fields),
-            Place::Deduced | Place::Opaque => true,
+            TypeRef::Deduced | TypeRef::Opaque => true,
         }
     }
 }
@@ -154,28 +154,28 @@ impl<'s> Shaped<'s> {
 impl<'s> MapOf<'s> {
     /// A member's place. `None` if there is no such member.
     pub(super) fn member(&self, name: &str) -> Option<Member<'s>> {
-        let undeclared = |place| {
+        let undeclared = |type_ref| {
             Some(Member {
-                place,
+                type_ref,
                 is_declared: false,
             })
         };
-        let Place::Typed { schema, .. } = self.place else {
-            return undeclared(self.place);
+        let TypeRef::Typed { schema, .. } = self.type_ref else {
+            return undeclared(self.type_ref);
         };
         if let Some(field) = schema.field(name) {
             return Some(Member {
-                place: self.place.below(field),
+                type_ref: self.type_ref.below(field),
                 is_declared: true,
             });
         }
         if let Some(values) = schema.values() {
-            return undeclared(self.place.below(values));
+            return undeclared(self.type_ref.below(values));
         }
         // An object of which no member is described may have any.
-        let open = self.place.keeps_unknown() || schema.fields().is_empty();
+        let open = self.type_ref.keeps_unknown() || schema.fields().is_empty();
         if open {
-            undeclared(Place::Deduced)
+            undeclared(TypeRef::Deduced)
         } else {
             None
         }
@@ -184,19 +184,19 @@ impl<'s> MapOf<'s> {
     /// A member's place, whatever it is: one that is not described is what its value is.
     pub(super) fn member_or_deduced(&self, name: &str) -> Member<'s> {
         self.member(name).unwrap_or(Member {
-            place: Place::Deduced,
+            type_ref: TypeRef::Deduced,
             is_declared: false,
         })
     }
 
     /// Whether its members are what their values are.
     pub(super) fn is_deduced(&self) -> bool {
-        match self.place {
-            Place::Deduced => true,
-            Place::Typed { schema, .. } => {
+        match self.type_ref {
+            TypeRef::Deduced => true,
+            TypeRef::Typed { schema, .. } => {
                 !matches!(schema.shape(), Shape::Map(_) | Shape::Object(_))
             }
-            Place::Opaque => false,
+            TypeRef::Opaque => false,
         }
     }
 }
@@ -258,7 +258,7 @@ impl ListOf<'_> {
     /// What a key that an item leaves out is taken for: its default, or the
     /// zero value where Go always has one.
     fn key_default(&self, key: &str) -> Option<Value> {
-        let Place::Typed { schema, .. } = self.items else {
+        let TypeRef::Typed { schema, .. } = self.items else {
             return None;
         };
         let field = schema.object()?.field(key)?;

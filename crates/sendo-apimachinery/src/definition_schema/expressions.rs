@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::cel::Declared;
 use crate::field::{BadValue, Error, Path};
 use crate::go_text::go_json;
-use crate::structural::rules::{Rule, declared_property};
 use crate::structural::{Additional, Structural};
+use crate::validation_rules::{Rule, declared_property};
 
 /// What one rule may cost at most.
 const RULE_LIMIT: u64 = 10_000_000;
@@ -16,7 +16,7 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 const NAMED: usize = 4;
 const MAX_REQUEST: i64 = crate::cel::MAX_REQUEST;
 
-/// Checks all rules of a schema; those beside `known` errors are left alone.
+/// Checks all rules of a schema; rules beside one of the `known` errors are skipped.
 pub(super) fn check(schema: &Structural, path: &Path, known: &[Error]) -> Vec<Error> {
     if !schema.has_validations() {
         return Vec::new();
@@ -28,12 +28,12 @@ pub(super) fn check(schema: &Structural, path: &Path, known: &[Error]) -> Vec<Er
         total: 0,
         expensive: Vec::new(),
     };
-    let place = Place {
+    let context = RuleContext {
         path: path.clone(),
         repeats: Some(1),
         uncorrelatable: None,
     };
-    check.schema(schema, declared.as_ref(), &place);
+    check.schema(schema, declared.as_ref(), &context);
     if check.total > SCHEMA_LIMIT {
         for (at, _) in &check.expensive {
             let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
@@ -54,17 +54,17 @@ struct Check<'k> {
 }
 
 #[derive(Clone)]
-struct Place {
+struct RuleContext {
     path: Path,
     /// How often the value can be there; none if nothing limits it.
     repeats: Option<u64>,
-    /// The list above whose items cannot be told apart.
+    /// The list above whose items cannot be identified.
     uncorrelatable: Option<Path>,
 }
 
-impl Place {
+impl RuleContext {
     /// The place of a schema inside of `schema`.
-    fn below(&self, schema: &Structural, path: Path) -> Place {
+    fn below(&self, schema: &Structural, path: Path) -> RuleContext {
         let bound = match (schema.type_name.as_str(), &schema.additional_properties) {
             ("object", Some(_)) => schema.constraints.max_properties,
             ("array", _) => schema.constraints.max_items,
@@ -76,7 +76,7 @@ impl Place {
             }
             _ => None,
         };
-        Place {
+        RuleContext {
             path,
             repeats,
             uncorrelatable: self.uncorrelatable.clone(),
@@ -85,13 +85,13 @@ impl Place {
 }
 
 impl Check<'_> {
-    fn schema(&mut self, schema: &Structural, declared: Option<&Declared>, place: &Place) {
+    fn schema(&mut self, schema: &Structural, declared: Option<&Declared>, context: &RuleContext) {
         if !schema.has_validations() {
             return;
         }
         let element = declared.and_then(|declared| declared.element.as_deref());
         if let Some(Additional::Schema(values)) = &schema.additional_properties {
-            let below = place.below(schema, place.path.child("additionalProperties"));
+            let below = context.below(schema, context.path.child("additionalProperties"));
             self.schema(values, element, &below);
         }
         for (name, property) in &schema.properties {
@@ -100,21 +100,21 @@ impl Check<'_> {
                 None => None,
             };
             let of = of.or_else(|| Declared::of(property, property.embedded_resource));
-            let below = place.below(schema, place.path.child("properties").key(name));
+            let below = context.below(schema, context.path.child("properties").key(name));
             self.schema(property, of.as_ref(), &below);
         }
         if let Some(items) = &schema.items {
-            let mut below = place.below(schema, place.path.child("items"));
+            let mut below = context.below(schema, context.path.child("items"));
             if schema.list_type.as_deref() != Some("map") && below.uncorrelatable.is_none() {
-                below.uncorrelatable = Some(place.path.clone());
+                below.uncorrelatable = Some(context.path.clone());
             }
             self.schema(items, element, &below);
         }
-        self.rules(schema, declared, place);
+        self.rules(schema, declared, context);
     }
 
-    fn rules(&mut self, schema: &Structural, declared: Option<&Declared>, place: &Place) {
-        let inside = place.path.to_string();
+    fn rules(&mut self, schema: &Structural, declared: Option<&Declared>, context: &RuleContext) {
+        let inside = context.path.to_string();
         if schema.validations.is_empty()
             || self
                 .known
@@ -123,23 +123,30 @@ impl Check<'_> {
         {
             return;
         }
-        let path = place.path.child("x-kubernetes-validations");
+        let path = context.path.child("x-kubernetes-validations");
         let Some(declared) = declared else {
             let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
             self.errors.push(Error::internal(&path, why));
             return;
         };
         // Where nothing else limits it, the size of a request does.
-        let repeats = place
+        let repeats = context
             .repeats
             .unwrap_or((MAX_REQUEST / (declared.min_size + 1)) as u64);
         for (i, given) in schema.validations.iter().enumerate() {
             let rule = Rule::compile(given, schema, declared);
-            self.rule(&rule, given, repeats, &path.index(i), place);
+            self.rule(&rule, given, repeats, &path.index(i), context);
         }
     }
 
-    fn rule(&mut self, rule: &Rule, given: &Value, repeats: u64, path: &Path, place: &Place) {
+    fn rule(
+        &mut self,
+        rule: &Rule,
+        given: &Value,
+        repeats: u64,
+        path: &Path,
+        context: &RuleContext,
+    ) {
         let at = path.child("rule");
         let cost = rule
             .program
@@ -175,7 +182,7 @@ impl Check<'_> {
         let optional = given
             .get("optionalOldSelf")
             .filter(|value| !value.is_null());
-        match (rule.uses_old_self(), &place.uncorrelatable, optional) {
+        match (rule.uses_old_self(), &context.uncorrelatable, optional) {
             (true, Some(list), _) => {
                 let why = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"

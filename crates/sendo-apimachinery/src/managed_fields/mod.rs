@@ -7,7 +7,7 @@
 //! stops applying.
 //!
 //! It works on plain JSON values and knows no store, no clock and no server:
-//! what it needs of a kind's versions is asked of a [`Versions`].
+//! what it needs of a kind's versions is provided by a [`Versions`].
 
 mod apply;
 mod compare;
@@ -16,12 +16,12 @@ mod element;
 mod entries;
 mod manager;
 mod merge;
-mod place;
 mod reconcile;
 mod remove;
 mod scale;
 mod set;
 mod to_set;
+mod type_ref;
 mod validate;
 
 pub use element::PathElement;

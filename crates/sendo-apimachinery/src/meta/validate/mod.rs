@@ -10,7 +10,7 @@ use crate::{GroupVersion, names};
 /// The most bytes that all annotations of an object may have together.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// How the metadata of a kind is judged.
+/// How the metadata of a kind is validated.
 #[derive(Clone, Copy, Debug)]
 pub struct MetaRules {
     /// Whether objects of the kind live in namespaces.
@@ -39,8 +39,8 @@ pub enum FinalizerNames {
     DomainOrStandard,
 }
 
-/// The members that are judged, all found in one pass: every write has its
-/// metadata judged several times, and most of it is not there.
+/// The members that are validated, all found in one pass: every write has its
+/// metadata validated several times, and most of it is not there.
 #[derive(Default)]
 struct Members<'a> {
     generate_name: &'a str,

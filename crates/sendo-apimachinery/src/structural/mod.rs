@@ -1,32 +1,30 @@
 //! Structural schemas: what a custom resource definition says of its objects.
 //!
-//! [`check`](check()) judges an `openAPIV3Schema` as Kubernetes does and gives the
-//! [`Structural`] schema read from it. With that, objects are pruned
-//! ([`Structural::prune`]), filled with defaults ([`Structural::set_defaults`])
-//! and validated ([`Structural::validate`]), in that order; [`Rules`] in CEL come last.
+//! With a [`Structural`] schema objects are pruned ([`Structural::prune`]), filled
+//! with defaults ([`Structural::set_defaults`]) and validated
+//! ([`Structural::validate`]), in that order. The schema itself is validated by
+//! [`definition_schema`](crate::definition_schema); its rules in CEL are run by
+//! [`validation_rules`](crate::validation_rules).
+//!
+//! Follows Kubernetes 1.36: `k8s.io/apiextensions-apiserver`, `pkg/apiserver/schema`.
 
-mod check;
 mod defaults;
 mod embedded;
 mod formats;
-mod invariants;
 mod lists;
 mod model;
 mod parse;
 mod pattern;
 mod prune;
-mod rules;
 mod validate;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub use check::{CheckOptions, check};
 pub(crate) use formats::has_format;
 pub use formats::unrecognized_formats;
 pub use pattern::{Pattern, PatternError};
-pub use rules::{Rules, Verdict};
 
 /// A schema that names the type of every field.
 ///
@@ -158,10 +156,7 @@ impl Structural {
     }
 
     /// Whether this is the root of an object with metadata of its own.
-    fn holds_metadata(&self, part: Part) -> bool {
+    pub(crate) fn holds_metadata(&self, part: Part) -> bool {
         self.embedded_resource || part == Part::Resource
     }
 }
-
-#[cfg(test)]
-mod tests;

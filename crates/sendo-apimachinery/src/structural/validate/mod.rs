@@ -16,12 +16,12 @@ impl Structural {
     /// tolerated: so an object that a tighter schema would refuse can still be
     /// worked with.
     pub fn validate(&self, value: &Value, old: Option<&Value>, path: &Path) -> Vec<Error> {
-        let place = Place {
+        let at = SchemaAt {
             schema: self,
             name: String::new(),
             base: path,
         };
-        place.ratcheted(value, old).errors
+        at.ratcheted(value, old).errors
     }
 }
 
@@ -30,7 +30,7 @@ impl Structural {
 struct Outcome {
     errors: Vec<Error>,
     /// How many checks were made that could have failed: the alternative of
-    /// `anyOf` and `oneOf` with the most is the one whose faults are told.
+    /// `anyOf` and `oneOf` with the most is the one whose errors are reported.
     matches: u32,
 }
 
@@ -52,8 +52,8 @@ impl Outcome {
     }
 }
 
-/// A schema, and where the value is that it is about.
-struct Place<'s> {
+/// A schema and the path of the value that is validated by it.
+struct SchemaAt<'s> {
     schema: &'s Structural,
     /// The path inside the value that is validated, as texts show it.
     name: String,
@@ -61,7 +61,7 @@ struct Place<'s> {
     base: &'s Path,
 }
 
-impl<'s> Place<'s> {
+impl<'s> SchemaAt<'s> {
     fn field(&self) -> Path {
         match self.name.strip_prefix('.').unwrap_or(&self.name) {
             "" => self.base.clone(),
@@ -69,8 +69,8 @@ impl<'s> Place<'s> {
         }
     }
 
-    fn at(&self, schema: &'s Structural, name: String) -> Place<'s> {
-        Place {
+    fn at(&self, schema: &'s Structural, name: String) -> SchemaAt<'s> {
+        SchemaAt {
             schema,
             name,
             base: self.base,
@@ -203,10 +203,10 @@ impl<'s> Place<'s> {
         if let Some(schema) = &self.schema.items {
             let before = OldItems::of(self.schema, old);
             for (i, item) in items.iter().enumerate() {
-                let place = self.at(schema, format!("{}[{i}]", self.name));
+                let at = self.at(schema, format!("{}[{i}]", self.name));
                 outcome.merge(match before.correlate(self.schema, item) {
-                    Some(old) => place.ratcheted(item, Some(old)),
-                    None => place.check(item, None),
+                    Some(old) => at.ratcheted(item, Some(old)),
+                    None => at.check(item, None),
                 });
             }
         }
@@ -256,8 +256,8 @@ impl<'s> Place<'s> {
             }
             Some(Additional::Schema(schema)) => {
                 for (name, member) in others {
-                    let place = self.at(schema, format!("{}.{name}", self.name));
-                    outcome.merge(self.check_member(&place, name, member, old));
+                    let at = self.at(schema, format!("{}.{name}", self.name));
+                    outcome.merge(self.check_member(&at, name, member, old));
                 }
             }
             Some(Additional::Allowed(true)) | None => {}
@@ -285,15 +285,15 @@ impl<'s> Place<'s> {
 
     fn check_member(
         &self,
-        place: &Place<'_>,
+        at: &SchemaAt<'_>,
         name: &str,
         member: &Value,
         old: Option<&Value>,
     ) -> Outcome {
         let is_type = self.name.is_empty() && matches!(name, "kind" | "apiVersion");
         match old.and_then(|old| old.get(name)) {
-            Some(old) if !is_type => place.ratcheted(member, Some(old)),
-            _ => place.check(member, None),
+            Some(old) if !is_type => at.ratcheted(member, Some(old)),
+            _ => at.check(member, None),
         }
     }
 
@@ -315,7 +315,7 @@ impl<'s> Place<'s> {
     fn check_combinations(&self, value: &Value) -> Outcome {
         let constraints = &self.schema.constraints;
         let check = |schema: &Structural| {
-            Place {
+            SchemaAt {
                 schema,
                 name: self.name.clone(),
                 base: self.base,
@@ -473,7 +473,7 @@ struct OldItems<'o> {
 }
 
 impl<'o> OldItems<'o> {
-    /// Only the items of a list of type `map` can be told apart.
+    /// Only the items of a list of type `map` can be identified.
     fn of(schema: &Structural, old: Option<&'o Value>) -> Self {
         let items = match (schema.list_type.as_deref(), old) {
             (Some("map"), Some(Value::Array(items))) => items.as_slice(),
