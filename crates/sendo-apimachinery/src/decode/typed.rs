@@ -296,9 +296,9 @@ impl<'s> Reader<'s> {
 const JSON_SCHEMA: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
-/// The fields, each with its type, where an empty list is told from none: of managers
-/// it asks to forget them all, of policies no default takes its place.
-const TOLD: [(&str, &str); 2] = [
+/// The fields, each with its type, where an empty list differs from none: an empty list of
+/// managed fields removes all of them, one of policies takes no default.
+const EMPTY_DIFFERS: [(&str, &str); 2] = [
     ("HPAScalingRules", "policies"),
     ("ObjectMeta", "managedFields"),
 ];
@@ -313,7 +313,7 @@ fn is_left_out(owner: &str, field: &Field, value: &Value) -> bool {
     empty
         && !field.pointer
         && field.empty != Empty::Shown
-        && !TOLD.contains(&(owner, field.name.as_ref()))
+        && !EMPTY_DIFFERS.contains(&(owner, field.name.as_ref()))
 }
 
 /// The value of an item or entry that is null.
