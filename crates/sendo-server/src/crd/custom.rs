@@ -1,4 +1,5 @@
-//! How custom resources behave: by their schema.
+//! The behavior of a custom resource: defaults, pruning, validation and table cells by the schema
+//! of its definition.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +21,7 @@ use crate::kinds::{NAMESPACE, Rules, UnknownFields};
 use crate::printers;
 use crate::wire::TypeMeta;
 
-/// What all custom resources have in common with each other, and not with built-in kinds.
+/// The rules of all custom resources.
 pub(crate) static RULES: Rules = Rules {
     allow_unconditional_update: false,
     unknown_fields: UnknownFields::NotSupported,
@@ -28,40 +29,40 @@ pub(crate) static RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// What is particular to a custom resource in one version.
+/// One version of a custom resource.
 #[derive(Debug)]
 pub(crate) struct Custom {
-    /// The name of its definition.
+    /// The name of its CustomResourceDefinition.
     pub(crate) definition: String,
     /// The kind and version of its objects.
     pub(super) types: TypeMeta,
     pub(super) schema: Arc<Structural>,
-    /// The rules of the schema in CEL, compiled when the definition was written.
+    /// The CEL rules of the schema, compiled when the definition was written.
     pub(super) expressions: Arc<Expressions>,
-    /// The same for merges; made when it is first asked for.
+    /// The schema for server-side apply, built on first use.
     pub(super) merge_schema: OnceLock<Schema>,
-    /// The schema of the version that is stored.
+    /// The schema of the storage version.
     pub(super) stored: Arc<Structural>,
     /// The schema as the definition gives it.
     pub(crate) published: Value,
     pub(super) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
-    /// Where the cells of its columns are; the first is its name.
+    /// The JSON paths of the table columns. The first column is the name, which has no path.
     pub(crate) columns: Vec<Option<JsonPath>>,
-    /// What the columns show, in sentences.
+    /// The descriptions of the columns.
     pub(crate) descriptions: Vec<String>,
     pub(crate) selectable: Vec<(String, JsonPath)>,
     pub(crate) deprecation: Option<String>,
-    /// When it was first served.
+    /// The revision at which the definition was created.
     pub(crate) since: Revision,
     pub(super) schema_since: Revision,
     /// Whether its definition is being deleted.
     pub(crate) terminating: bool,
-    /// Cancelled when it is served no more.
+    /// Cancelled when it is no longer served.
     pub(crate) gone: Stop,
 }
 
-/// Where the members of a Scale are in an object.
+/// The JSON paths of the fields of a Scale in an object.
 #[derive(Debug)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: NumberPath,
@@ -69,7 +70,7 @@ pub(crate) struct ScalePaths {
     pub(crate) selector: Option<JsonPath>,
 }
 
-/// Where a number of replicas is.
+/// The JSON path of a number of replicas.
 #[derive(Debug)]
 pub(crate) struct NumberPath {
     /// The path as the definition writes it.
@@ -78,24 +79,24 @@ pub(crate) struct NumberPath {
 }
 
 impl NumberPath {
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         Some(NumberPath {
             text: text.to_owned(),
             path: JsonPath::parse(text).ok()?,
         })
     }
 
-    /// The number; `None` if there is nothing. What is no number is refused by validation.
+    /// Reads the number, `None` if it is absent. Validation refuses a value that is not a number.
     pub(crate) fn read(&self, object: &Value) -> Option<i64> {
         self.path.first(object)?.as_i64()
     }
 
-    /// The names of the members on the way to it.
+    /// The names of the members on the path.
     pub(crate) fn members(&self) -> Option<Vec<&str>> {
         self.path.members()
     }
 
-    /// Sets the number, and makes the objects on the way to it.
+    /// Sets the number and creates the objects on the path.
     pub(crate) fn write(&self, object: &mut Value, number: i64) {
         self.path.set(object, number.into());
     }
@@ -122,13 +123,13 @@ impl NumberPath {
     }
 }
 
-/// How many replicas a Scale can tell.
+/// The largest number of replicas of a Scale.
 const MAX_REPLICAS: i64 = i32::MAX as i64;
 
-/// The value at the end of a path of members, if there is one.
+/// The value at a path of members, if there is one.
 ///
 /// # Errors
-/// What is on the way and has no members, as Go tells it.
+/// Go's error message if a value on the path is not an object.
 fn nested<'a>(object: &'a Value, members: &[&str]) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     for (i, member) in members.iter().enumerate() {
@@ -164,13 +165,13 @@ fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
 }
 
 impl ScalePaths {
-    pub(super) fn of(version: &Value) -> Option<Self> {
+    pub(super) fn from_version(version: &Value) -> Option<Self> {
         let scale = version["subresources"]
             .get("scale")
             .filter(|scale| !scale.is_null())?;
         Some(ScalePaths {
-            spec_replicas: NumberPath::of(text(&scale["specReplicasPath"]))?,
-            status_replicas: NumberPath::of(text(&scale["statusReplicasPath"]))?,
+            spec_replicas: NumberPath::parse(text(&scale["specReplicasPath"]))?,
+            status_replicas: NumberPath::parse(text(&scale["statusReplicasPath"]))?,
             selector: scale["labelSelectorPath"]
                 .as_str()
                 .and_then(|path| JsonPath::parse(path).ok()),
@@ -190,7 +191,7 @@ impl Custom {
         &self.schema
     }
 
-    /// The schema of this version in the model that merges of applies go by.
+    /// The schema of this version as server-side apply uses it.
     pub(crate) fn merge_schema<'a>(&'a self, types: &'a Types) -> SchemaRef<'a> {
         types.view(
             self.merge_schema
@@ -198,13 +199,13 @@ impl Custom {
         )
     }
 
-    /// Fills in the defaults of the schema.
+    /// Sets the defaults of the schema.
     pub(crate) fn default_object(&self, object: &mut Value) {
         self.schema.set_defaults(object);
     }
 
-    /// Whether what was stored at `at` is not what this version shows: it was
-    /// stored under another schema, or this version knows less.
+    /// Whether an object stored at revision `at` must be converted to be served in this version: it
+    /// was stored under another schema, or this is not the storage version.
     pub(crate) fn must_refresh(&self, at: Revision) -> bool {
         at < self.schema_since || !self.is_stored_version()
     }
@@ -213,7 +214,7 @@ impl Custom {
         Arc::ptr_eq(&self.schema, &self.stored)
     }
 
-    /// Brings a stored object in line with the schemas of today.
+    /// Applies the current schemas to a stored object.
     pub(crate) fn refresh(&self, object: &mut Value) {
         self.stored.prune(object, Part::Resource);
         self.stored.set_defaults(object);
@@ -222,9 +223,9 @@ impl Custom {
         }
     }
 
-    /// Leaves out what the stored version does not know, and nulls that an apply has
-    /// left where none may be; fills in what readers of that version would: the status
-    /// of a new object has passed no other door.
+    /// Prunes fields that the storage version does not have and nulls that an apply left in
+    /// non-nullable fields, and sets the defaults of the storage version. The status of a new
+    /// object is otherwise never defaulted, since it did not come through the status subresource.
     pub(crate) fn prepare_storage(&self, object: &mut Value) {
         if !self.is_stored_version() {
             self.stored.prune(object, Part::Resource);
@@ -233,7 +234,7 @@ impl Custom {
         self.stored.set_defaults(object);
     }
 
-    /// The cells of an object's row.
+    /// The table cells of an object.
     pub(crate) fn cells(&self, columns: &[Column], object: &Value, now: Timestamp) -> Vec<Value> {
         let cell = |(column, path): (&Column, &Option<JsonPath>)| match path {
             None => Meta::of(object).name().into(),
@@ -251,8 +252,8 @@ impl Custom {
         MetaMut::of(object).set_generation(1);
     }
 
-    /// The status stays as it was, where it has a door of its own; what else
-    /// changes, metadata apart, moves the generation.
+    /// Restores the status if there is a status subresource. Any other change outside of metadata
+    /// increments the generation.
     pub(crate) fn prepare_update(&self, new: &mut Value, old: &Value) {
         if self.has_status {
             match old.get("status") {
@@ -273,7 +274,7 @@ impl Custom {
         }
     }
 
-    /// Nothing but the status passes.
+    /// Restores everything but the status.
     pub(crate) fn prepare_status_update(&self, new: &mut Value, old: &Value) {
         let status = new.get("status").cloned();
         let version = Meta::of(new).resource_version().to_owned();
@@ -309,7 +310,7 @@ impl Custom {
                 .validate_metadata(object, Part::Value, &Path::root()),
         );
         errors.extend(self.schema.validate_lists(object, &Path::root()));
-        self.judged(object, None, errors).errors
+        self.with_expressions(object, None, errors).errors
     }
 
     pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> Verdict {
@@ -322,10 +323,10 @@ impl Custom {
                 .validate_metadata(new, Part::Value, &Path::root()),
         );
         errors.extend(ratcheted_lists(&self.schema, new, old, &Path::root()));
-        self.judged(new, Some(old), errors)
+        self.with_expressions(new, Some(old), errors)
     }
 
-    /// What is wrong with a status; the rest did not pass its door.
+    /// Validates an update through the status subresource, which cannot change anything else.
     pub(crate) fn validate_status_update(&self, new: &Value, old: &Value) -> Verdict {
         let mut errors = validate_metadata_update(new, old);
         let path = Path::new("status");
@@ -337,11 +338,16 @@ impl Custom {
             errors.extend(ratcheted_lists(schema, status, was, &path));
         }
         errors.extend(self.scale.iter().flat_map(|scale| scale.validate(new)));
-        self.judged(new, Some(old), errors)
+        self.with_expressions(new, Some(old), errors)
     }
 
-    /// Adds what the rules in CEL say, unless the object is not of the form they were written for.
-    fn judged(&self, new: &Value, old: Option<&Value>, mut errors: Vec<Error>) -> Verdict {
+    /// Adds the errors of the CEL rules, unless structural errors block their evaluation.
+    fn with_expressions(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        mut errors: Vec<Error>,
+    ) -> Verdict {
         let mut verdict = Verdict::default();
         if self.expressions.is_empty() {
             verdict.errors = errors;
@@ -367,7 +373,7 @@ impl Custom {
         verdict
     }
 
-    /// What a writer is warned of beside broken rules that are tolerated: odd finalizers.
+    /// Warnings for finalizers without a domain.
     pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let known =
             |name: &str| old.is_some_and(|old| Meta::of(old).finalizers().any(|own| own == name));
@@ -385,7 +391,7 @@ impl Custom {
             .collect()
     }
 
-    /// Kind and version must be those of the path.
+    /// Validates that kind and apiVersion are those of the request path.
     fn validate_types(&self, object: &Value) -> Vec<Error> {
         let mut errors = Vec::new();
         for (member, wanted) in [
@@ -410,7 +416,7 @@ fn validate_metadata_update(new: &Value, old: &Value) -> Vec<Error> {
     meta::validate_update(Meta::of(new), Meta::of(old), FinalizerNames::Any, &path)
 }
 
-/// Items and keys that are there twice; tolerated in what had some before.
+/// Errors for duplicate items and keys of lists, tolerated if the old object has some too.
 fn ratcheted_lists(schema: &Structural, new: &Value, old: &Value, path: &Path) -> Vec<Error> {
     let errors = schema.validate_lists(new, path);
     if errors.is_empty() || !schema.validate_lists(old, path).is_empty() {
@@ -419,7 +425,7 @@ fn ratcheted_lists(schema: &Structural, new: &Value, old: &Value, path: &Path) -
     errors
 }
 
-/// A value in a column of some type; null if it is of another.
+/// The cell of a value in a column of this type. It is null if the value has another type.
 fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
         ("string", value) => cell_text(value).into(),
@@ -451,8 +457,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_are_a_number_that_a_scale_can_tell() {
-        let path = NumberPath::of(".spec.n").unwrap();
+    fn replicas_are_a_number_in_the_range_of_a_scale() {
+        let path = NumberPath::parse(".spec.n").unwrap();
         for (object, expected) in [
             (json!({}), None),
             (json!({"spec": null}), None),

@@ -1,9 +1,9 @@
-//! How a definition comes and goes.
+//! The lifecycle of definitions: names, establishment, deletion.
 //!
-//! After every write that touches definitions, the catalog is brought in line
-//! with what is stored: names are judged, an established definition is served,
-//! one that is being deleted takes its objects with it first. The request that
-//! wrote waits for that, so whoever created a definition can use it at once.
+//! After every write of a definition the catalog is synchronized with the stored definitions: names
+//! are accepted or refused, an established definition is served, and the objects of one that is
+//! being deleted are deleted first. The request that wrote waits for this, so a client can use a
+//! definition at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use sendo_world::Stop;
 use serde_json::{Value, json};
 
 use super::names::{self, Taken};
-use super::{GROUP, PLURAL, Standing, text};
+use super::{DefinitionState, GROUP, PLURAL, text};
 use crate::aggregation;
 use crate::call::{Call, backend, time_text};
 use crate::path::ResourcePath;
@@ -28,17 +28,17 @@ use crate::write::field_managers;
 /// The finalizer that keeps a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What is known of the definitions that were looked at.
+/// The definitions that were synchronized.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    definitions: BTreeMap<String, One>,
+    definitions: BTreeMap<String, Synced>,
 }
 
-/// One definition that was looked at.
+/// A definition that was synchronized.
 #[derive(Debug)]
-struct One {
+struct Synced {
     group: String,
-    /// The state that the catalog shows.
+    /// The revision that the catalog shows.
     at: Revision,
     schema_since: Revision,
     versions: Value,
@@ -47,7 +47,7 @@ struct One {
     gone: Stop,
 }
 
-/// Brings the catalog in line with the stored definitions.
+/// Synchronizes the catalog with the stored definitions.
 pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
     let definitions = definitions(server)?;
     let mut known = server.definitions.lock().await;
@@ -72,17 +72,17 @@ pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
             .cloned()
             .collect();
         for name in absent {
-            forget(server, &mut known, &name);
+            remove(server, &mut known, &name);
         }
         let due = present
             .iter()
-            .find(|(name, entry)| is_due(&known, name, entry));
+            .find(|(name, entry)| needs_sync(&known, name, entry));
         let Some((name, entry)) = due else {
             return aggregation::announce(server).await;
         };
-        let one = look(server, &definitions, &known, name, entry, &present).await?;
-        if let Some(one) = one {
-            known.definitions.insert(name.clone(), one);
+        let synced = sync_one(server, &definitions, &known, name, entry, &present).await?;
+        if let Some(synced) = synced {
+            known.definitions.insert(name.clone(), synced);
         }
     }
 }
@@ -95,43 +95,44 @@ fn definitions(server: &Server) -> Result<Arc<Resource>, Status> {
         .ok_or_else(Status::no_such_resource)
 }
 
-/// Whether a definition has to be looked at: it changed, or waits for its objects.
-fn is_due(known: &Known, name: &str, entry: &Entry) -> bool {
+/// Whether a definition must be synchronized: it changed, or it waits for its objects to be
+/// deleted.
+fn needs_sync(known: &Known, name: &str, entry: &Entry) -> bool {
     known
         .definitions
         .get(name)
-        .is_none_or(|one| one.at != entry.modified)
+        .is_none_or(|synced| synced.at != entry.modified)
 }
 
-/// Takes a definition out of the catalog; others may take its names.
-fn forget(server: &Server, known: &mut Known, name: &str) {
+/// Removes a definition from the catalog. Others may then be given its names.
+fn remove(server: &Server, known: &mut Known, name: &str) {
     let Some(gone) = known.definitions.remove(name) else {
         return;
     };
     gone.gone.cancel();
     server.change_catalog(|catalog| catalog.remove_definition(name));
-    for one in known.definitions.values_mut() {
-        if one.group == gone.group && !one.established {
-            one.at = Revision(0);
+    for synced in known.definitions.values_mut() {
+        if synced.group == gone.group && !synced.established {
+            synced.at = Revision(0);
         }
     }
 }
 
-/// Looks at a definition; `None` if it has to be looked at again.
-async fn look(
+/// Synchronizes a definition. Returns `None` if it has to be synchronized again.
+async fn sync_one(
     server: &Arc<Server>,
     definitions: &Arc<Resource>,
     known: &Known,
     name: &str,
     entry: &Entry,
     present: &BTreeMap<String, Arc<Entry>>,
-) -> Result<Option<One>, Status> {
+) -> Result<Option<Synced>, Status> {
     let definition = wire::decode(&entry.value, entry.modified, &definitions.stored);
     let group = text(&definition["spec"]["group"]).to_owned();
     let terminating = Meta::of(&definition).deletion_timestamp().is_some();
     let now = time_text(server.world.clock().wall());
     if !terminating {
-        let status = names::judge(
+        let status = names::status(
             &definition,
             &taken(definitions, name, &group, present),
             &now,
@@ -143,13 +144,13 @@ async fn look(
     }
     let before = known.definitions.get(name);
     let versions = definition["spec"]["versions"].clone();
-    let same_schema = before.is_some_and(|one| one.versions == versions);
-    let mut one = One {
+    let same_schema = before.is_some_and(|synced| synced.versions == versions);
+    let mut synced = Synced {
         group,
         at: entry.modified,
         schema_since: match before {
-            Some(one) if same_schema => one.schema_since,
-            // The first generation has the first schema.
+            Some(synced) if same_schema => synced.schema_since,
+            // The schema of the first generation is as old as the definition.
             None if Meta::of(&definition).generation() <= 1 => entry.created,
             _ => entry.modified,
         },
@@ -158,32 +159,32 @@ async fn look(
         terminating,
         gone: before.map_or_else(
             || server.world.tasks().stopping().child_token(),
-            |one| one.gone.clone(),
+            |synced| synced.gone.clone(),
         ),
     };
-    let standing = Standing {
+    let state = DefinitionState {
         since: entry.created,
-        schema_since: one.schema_since,
+        schema_since: synced.schema_since,
         terminating,
-        gone: one.gone.clone(),
+        gone: synced.gone.clone(),
     };
-    let served = if one.established {
-        super::resources(&definition, &standing)
+    let served = if synced.established {
+        super::resources(&definition, &state)
     } else {
         Vec::new()
     };
     server.change_catalog(|catalog| catalog.put_definition(name, served));
     if terminating {
-        if !end(server, definitions, entry, definition, &now).await? {
+        if !finalize(server, definitions, entry, definition, &now).await? {
             return Ok(None);
         }
-        // What still holds its objects decides when to look again.
-        one.terminating = true;
+        // Objects with finalizers remain: `object_gone` synchronizes again when one is removed.
+        synced.terminating = true;
     }
-    Ok(Some(one))
+    Ok(Some(synced))
 }
 
-/// The names that other definitions of the group were given.
+/// The accepted names of other definitions of the group.
 fn taken(
     definitions: &Resource,
     name: &str,
@@ -204,7 +205,7 @@ fn taken(
     taken
 }
 
-/// Writes a definition's status, unless somebody else was faster: then it is looked at again.
+/// Writes the status of a definition. After a conflict the definition is synchronized again.
 async fn write_status(
     server: &Server,
     definitions: &Resource,
@@ -226,9 +227,9 @@ async fn write_status(
     }
 }
 
-/// Deletes the objects of a definition, then the definition. Returns whether
-/// there is nothing more to do now: something may still hold an object.
-async fn end(
+/// Deletes the objects of a definition, then the definition. Returns whether nothing more can be
+/// done now: objects with finalizers may remain.
+async fn finalize(
     server: &Arc<Server>,
     definitions: &Arc<Resource>,
     entry: &Entry,
@@ -274,7 +275,7 @@ async fn end(
     }
 }
 
-/// Deletes every object of a definition; whether none is left.
+/// Deletes every object of a definition. Returns whether none is left.
 async fn delete_objects(server: &Arc<Server>, definition: &Value) -> Result<bool, Status> {
     let catalog = server.catalog();
     let spec = &definition["spec"];
@@ -324,19 +325,19 @@ async fn delete_objects(server: &Arc<Server>, definition: &Value) -> Result<bool
     Ok(left.entries.is_empty())
 }
 
-/// Looks again at a definition that waits for its objects to go.
+/// Synchronizes a definition that waits for its objects to be deleted.
 pub(crate) async fn object_gone(server: &Arc<Server>, definition: &str) -> Result<(), Status> {
     {
         let mut known = server.definitions.lock().await;
         match known.definitions.get_mut(definition) {
-            Some(one) if one.terminating => one.at = Revision(0),
+            Some(synced) if synced.terminating => synced.at = Revision(0),
             _ => return Ok(()),
         }
     }
     sync(server).await
 }
 
-/// Marks a definition for deletion: the answer to the first DELETE.
+/// Marks a definition as terminating, on its first DELETE.
 pub(crate) fn mark(definition: &mut Value, now: &str) {
     let mut meta = MetaMut::of(definition);
     meta.set_deletion_timestamp(now);

@@ -1,9 +1,8 @@
-//! Custom resources: definitions read into what the engine serves.
+//! Custom resources: turns stored definitions into the resources that the server serves.
 //!
-//! A definition that is stored and established becomes [`Resource`]s in the
-//! catalog, one a version, served by the same engine as built-in kinds. What is
-//! particular to them is in [`Custom`]; how a definition comes and goes in
-//! [`lifecycle`].
+//! An established definition becomes one [`Resource`] per served version in the catalog, and the
+//! same verbs serve it as built-in kinds. [`Custom`] holds what is specific to a version,
+//! [`lifecycle`] creates and removes the resources.
 
 mod custom;
 pub(crate) mod lifecycle;
@@ -28,24 +27,25 @@ use crate::wire::TypeMeta;
 pub(crate) use custom::{Custom, RULES, ScalePaths};
 pub(crate) use validate::{validate_create, validate_status, validate_update};
 
-/// The group of definitions.
+/// The API group of CustomResourceDefinitions.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
-/// Their plural name.
+/// The plural name of CustomResourceDefinitions.
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
 
-/// What of a definition its resources share, beside what it says itself.
-pub(crate) struct Standing {
-    /// When it was first served: nothing of it was before.
+/// What the resources of a definition share in addition to the definition itself.
+pub(crate) struct DefinitionState {
+    /// The revision at which the definition was created: no object is older.
     pub(crate) since: Revision,
-    /// When its schemas last changed: what was stored earlier may not hold to them.
+    /// The revision at which its schemas last changed: objects stored earlier may not conform to
+    /// them.
     pub(crate) schema_since: Revision,
     /// Whether it is being deleted.
     pub(crate) terminating: bool,
-    /// Ends watches.
+    /// Cancelled to end watches.
     pub(crate) gone: Stop,
 }
 
-/// Verbs of custom resources, in the order their discovery lists them.
+/// The verbs of custom resources, in the order of discovery.
 const VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
@@ -58,8 +58,8 @@ const VERBS: [&str; 8] = [
 ];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// The resources of an established definition: one for each version that is served.
-pub(crate) fn resources(definition: &Value, standing: &Standing) -> Vec<Resource> {
+/// The resources of an established definition, one for each served version.
+pub(crate) fn resources(definition: &Value, state: &DefinitionState) -> Vec<Resource> {
     let spec = &definition["spec"];
     let versions = spec["versions"]
         .as_array()
@@ -68,8 +68,9 @@ pub(crate) fn resources(definition: &Value, standing: &Standing) -> Vec<Resource
     let Some(storage) = versions.iter().find(|version| version["storage"] == true) else {
         return Vec::new();
     };
-    let stored = Judged::of(&storage["schema"]["openAPIV3Schema"]);
-    // Nobody can convert for a webhook here: what it would be asked for is not served.
+    let stored = CompiledSchema::new(&storage["schema"]["openAPIV3Schema"]);
+    // Conversion webhooks are not called, so only the storage version of such a definition is
+    // served.
     let converts = spec["conversion"]["strategy"] != "Webhook";
     let is_served =
         |version: &&Value| version["served"] == true && (converts || version["storage"] == true);
@@ -77,21 +78,21 @@ pub(crate) fn resources(definition: &Value, standing: &Standing) -> Vec<Resource
     served.sort_by_key(|version| crate::discovery::rank(text(&version["name"])));
     served
         .iter()
-        .map(|version| resource(definition, version, storage, &stored, standing))
+        .map(|version| resource(definition, version, storage, &stored, state))
         .collect()
 }
 
-/// A schema with the rules in it compiled.
+/// A schema with its CEL rules compiled.
 #[derive(Clone)]
-struct Judged {
+struct CompiledSchema {
     schema: Arc<Structural>,
     expressions: Arc<Rules>,
 }
 
-impl Judged {
-    fn of(schema: &Value) -> Self {
+impl CompiledSchema {
+    fn new(schema: &Value) -> Self {
         let schema = Structural::from_json(schema);
-        Judged {
+        CompiledSchema {
             expressions: Arc::new(Rules::compile(&schema)),
             schema: Arc::new(schema),
         }
@@ -102,8 +103,8 @@ fn resource(
     definition: &Value,
     version: &Value,
     storage: &Value,
-    stored: &Judged,
-    standing: &Standing,
+    stored: &CompiledSchema,
+    state: &DefinitionState,
 ) -> Resource {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
@@ -135,11 +136,11 @@ fn resource(
         columns: columns.iter().map(|(column, _)| column.clone()).collect(),
     };
     let schema = &version["schema"]["openAPIV3Schema"];
-    // Versions with one schema share it: nothing has to be done between them.
+    // Versions with equal schemas share one, so that no conversion is needed between them.
     let own = if *schema == storage["schema"]["openAPIV3Schema"] {
         stored.clone()
     } else {
-        Judged::of(schema)
+        CompiledSchema::new(schema)
     };
     let types = TypeMeta::new(group, name, kind);
     let custom = Custom {
@@ -153,15 +154,15 @@ fn resource(
         has_status: version["subresources"]
             .get("status")
             .is_some_and(|status| !status.is_null()),
-        scale: ScalePaths::of(version),
+        scale: ScalePaths::from_version(version),
         columns: columns.into_iter().map(|(_, path)| path).collect(),
         descriptions: descriptions(version),
         selectable: selectable(version),
         deprecation: deprecation(definition, version),
-        since: standing.since,
-        schema_since: standing.schema_since,
-        terminating: standing.terminating,
-        gone: standing.gone.clone(),
+        since: state.since,
+        schema_since: state.schema_since,
+        terminating: state.terminating,
+        gone: state.gone.clone(),
     };
     Resource {
         list_kind: text(&names["listKind"]).to_owned(),
@@ -201,7 +202,8 @@ fn subresources(version: &Value, group: &str, name: &str, kind: &str) -> Vec<Sub
         .collect()
 }
 
-/// The columns of a version's table: the name, then those it names, else the age.
+/// The table columns of a version: the name, then its `additionalPrinterColumns`, or the age if it
+/// has none.
 fn columns(version: &Value) -> Vec<(Column, Option<JsonPath>)> {
     let column = |name: &str, kind: &str, format: &str, priority: i32| Column {
         name: name.to_owned(),
@@ -232,7 +234,7 @@ fn columns(version: &Value) -> Vec<(Column, Option<JsonPath>)> {
     columns
 }
 
-/// What the columns show: the definition's own sentences, or where their values are.
+/// The descriptions of the columns: those of the definition, else their JSON paths.
 fn descriptions(version: &Value) -> Vec<String> {
     let named = version["additionalPrinterColumns"]
         .as_array()
@@ -265,7 +267,7 @@ fn selectable(version: &Value) -> Vec<(String, JsonPath)> {
     fields.iter().filter_map(field).collect()
 }
 
-/// The warning that a deprecated version's answers carry.
+/// The warning of a deprecated version.
 fn deprecation(definition: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;

@@ -1,4 +1,4 @@
-//! Which names of a definition are accepted: each must be free in its group.
+//! Accepts the names of a definition, each of which must be unused in its group.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{text, texts};
 
-/// Names that other definitions of the group have.
+/// The accepted names of the other definitions of a group.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     resources: BTreeSet<String>,
@@ -14,7 +14,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Adds the names that a definition was given.
+    /// Adds the accepted names of a definition.
     pub(super) fn add(&mut self, definition: &Value) {
         let names = &definition["status"]["acceptedNames"];
         for name in ["plural", "singular"] {
@@ -27,8 +27,9 @@ impl Taken {
     }
 }
 
-/// The status of a definition after its names were looked at: accepted names, and the two conditions.
-pub(super) fn judge(definition: &Value, taken: &Taken, now: &str) -> Value {
+/// The status of a definition with its accepted names and the conditions `NamesAccepted` and
+/// `Established`.
+pub(super) fn status(definition: &Value, taken: &Taken, now: &str) -> Value {
     let wanted = &definition["spec"]["names"];
     let mut status = definition["status"].clone();
     let mut accepted = status["acceptedNames"]
@@ -117,12 +118,13 @@ fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
         .find(|own| own["type"] == kind)
 }
 
-/// Whether a definition is served.
+/// Whether a definition is established, and so is served.
 pub(super) fn is_established(definition: &Value) -> bool {
     find(&definition["status"], "Established").is_some_and(|own| own["status"] == "True")
 }
 
-/// Sets a condition (type, status, reason, message); its time moves with its status only.
+/// Sets a condition (type, status, reason, message). `lastTransitionTime` changes only with the
+/// status.
 pub(super) fn set_condition(status: &mut Value, condition: (&str, &str, &str, &str), now: &str) {
     let (kind, state, reason, message) = condition;
     if !status["conditions"].is_array() {
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn free_names_are_accepted_and_establish() {
-        let status = judge(
+        let status = status(
             &definition("widgets", "Widget", &["w"]),
             &Taken::default(),
             "t",
@@ -184,12 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_left_out_and_told() {
+    fn a_name_that_is_taken_is_refused() {
         let mut taken = Taken::default();
         let mut other = definition("gadgets", "Gadget", &["w"]);
-        other["status"] = judge(&other, &Taken::default(), "t");
+        other["status"] = status(&other, &Taken::default(), "t");
         taken.add(&other);
-        let status = judge(&definition("widgets", "Widget", &["w", "x"]), &taken, "t");
+        let status = status(&definition("widgets", "Widget", &["w", "x"]), &taken, "t");
         assert_eq!(reasons(&status), ["ShortNamesConflict", "NotAccepted"]);
         assert_eq!(
             status["conditions"][0]["message"],
@@ -203,9 +205,9 @@ mod tests {
     fn a_kind_that_is_taken_clashes_in_its_list_last() {
         let mut taken = Taken::default();
         let mut other = definition("widgets", "Widget", &[]);
-        other["status"] = judge(&other, &Taken::default(), "t");
+        other["status"] = status(&other, &Taken::default(), "t");
         taken.add(&other);
-        let status = judge(&definition("gizmos", "Widget", &[]), &taken, "t");
+        let status = status(&definition("gizmos", "Widget", &[]), &taken, "t");
         assert_eq!(reasons(&status), ["ListKindConflict", "NotAccepted"]);
     }
 }

@@ -1,7 +1,7 @@
-//! What is wrong with a definition.
+//! Validation of CustomResourceDefinitions.
 //!
-//! Paths are those of Kubernetes' own, older form of the object: what all
-//! versions say alike stands once, above them.
+//! Paths are those of Kubernetes' internal type: a field that is equal in all versions is reported
+//! once, at the top level of the spec.
 
 mod conversion;
 mod paths;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{names as accepted, text, texts};
 
-/// What is wrong with a new definition.
+/// Validates a new definition.
 pub(crate) fn validate_create(definition: &Value, types: &Types) -> Vec<Error> {
     let rules = MetaRules {
         scope: Scope::Cluster,
@@ -25,12 +25,12 @@ pub(crate) fn validate_create(definition: &Value, types: &Types) -> Vec<Error> {
     let metadata = Path::new("metadata");
     let mut errors = meta::validate_create(Meta::of(definition), &rules, &metadata);
     errors.extend(check_name(definition, &metadata, errors.len()));
-    // A wrong name is told beside what else is wrong with it.
+    // An invalid name is reported in addition to all other errors.
     errors.extend(validate(definition, types));
     errors
 }
 
-/// What is wrong with a changed definition.
+/// Validates an update of a definition.
 pub(crate) fn validate_update(new: &Value, old: &Value, types: &Types) -> Vec<Error> {
     let metadata = Path::new("metadata");
     let mut errors = meta::validate_update(
@@ -69,7 +69,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value, types: &Types) -> Vec<Er
     errors
 }
 
-/// What is wrong with a changed status.
+/// Validates an update of the status.
 pub(crate) fn validate_status(new: &Value) -> Vec<Error> {
     let path = Path::new("status").child("acceptedNames");
     validate_names(&new["status"]["acceptedNames"], &path)
@@ -81,7 +81,7 @@ fn validate(definition: &Value, types: &Types) -> Vec<Error> {
     errors
 }
 
-/// The name is the plural and the group, joined.
+/// Validates that the name is `<plural>.<group>`.
 fn check_name(definition: &Value, metadata: &Path, _errors: usize) -> Vec<Error> {
     let spec = &definition["spec"];
     let wanted = format!(
@@ -133,7 +133,7 @@ fn validate_spec(definition: &Value, types: &Types) -> Vec<Error> {
     errors.extend(validate_versions(spec, types, &path));
     errors.extend(validate_names(&spec["names"], &path.child("names")));
     if let Some(first) = versions.first() {
-        let shared = Shared::of(versions);
+        let shared = Shared::new(versions);
         if shared.schema {
             errors.extend(validate_schema(first, types, &path.child("validation")));
         }
@@ -170,7 +170,7 @@ fn versions(spec: &Value) -> &[Value] {
         .unwrap_or_default()
 }
 
-/// Which members all versions have alike, so that they are told of once.
+/// The fields that are equal in all versions, which are reported once.
 struct Shared {
     schema: bool,
     subresources: bool,
@@ -179,7 +179,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn of(versions: &[Value]) -> Self {
+    fn new(versions: &[Value]) -> Self {
         let alike = |member: &str| {
             versions
                 .windows(2)
@@ -212,7 +212,7 @@ fn validate_group(spec: &Value, path: &Path) -> Vec<Error> {
 
 fn validate_versions(spec: &Value, types: &Types, path: &Path) -> Vec<Error> {
     let versions = versions(spec);
-    let shared = Shared::of(versions);
+    let shared = Shared::new(versions);
     let mut errors = Vec::new();
     for (i, version) in versions.iter().enumerate() {
         let path = path.child("versions").index(i);
@@ -244,7 +244,7 @@ fn validate_versions(spec: &Value, types: &Types, path: &Path) -> Vec<Error> {
             ));
         }
     }
-    let place = path.child("versions");
+    let versions_path = path.child("versions");
     let shown = || BadValue::Raw(in_go(versions));
     let unique = versions.iter().enumerate().all(|(i, version)| {
         versions[..i]
@@ -253,7 +253,7 @@ fn validate_versions(spec: &Value, types: &Types, path: &Path) -> Vec<Error> {
     });
     if !unique {
         errors.push(Error::invalid(
-            &place,
+            &versions_path,
             shown(),
             "must contain unique version names",
         ));
@@ -265,7 +265,7 @@ fn validate_versions(spec: &Value, types: &Types, path: &Path) -> Vec<Error> {
         != 1
     {
         let why = "must have exactly one version marked as storage version";
-        errors.push(Error::invalid(&place, shown(), why));
+        errors.push(Error::invalid(&versions_path, shown(), why));
     }
     let first = versions
         .first()
@@ -282,7 +282,7 @@ fn validate_versions(spec: &Value, types: &Types, path: &Path) -> Vec<Error> {
     errors
 }
 
-/// Versions as Go shows its own form of them, less what stands above.
+/// The versions as Go prints its internal type, without the fields that are equal in all of them.
 fn in_go(versions: &[Value]) -> String {
     let one = |version: &Value| {
         format!(
@@ -393,7 +393,7 @@ fn validate_names(names: &Value, path: &Path) -> Vec<Error> {
     errors
 }
 
-/// Stored versions, approval of protected groups, and a switch of old that has gone.
+/// Validates stored versions, the approval of protected groups, and `preserveUnknownFields`.
 fn validate_rest(definition: &Value) -> Vec<Error> {
     let mut errors = Vec::new();
     let spec = &definition["spec"];
@@ -428,7 +428,7 @@ fn validate_rest(definition: &Value) -> Vec<Error> {
     errors
 }
 
-/// Groups of Kubernetes itself are not for everybody.
+/// Validates the approval annotation, which groups below `k8s.io` and `kubernetes.io` require.
 fn validate_approval(definition: &Value) -> Option<Error> {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";

@@ -1,4 +1,4 @@
-//! APIServices: who serves a version of a group.
+//! Rules of APIServices, which say where the aggregator proxies a group version to.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -39,7 +39,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// A group that this server serves itself is available at once.
+/// An APIService without a service is served locally and is `Available` at once.
 fn prepare_for_create(cx: &Cx<'_>, service: &mut Value) {
     service.set("status", json!({}));
     if !service.at("spec").has("service") {
@@ -79,12 +79,12 @@ fn validate(service: &Value) -> Errors {
             errors.push(Error::invalid(&path.child(key), priority, fault));
         }
     }
-    reach(&mut errors, &path, spec);
+    service_reference(&mut errors, &path, spec);
     errors
 }
 
-/// How the group is reached, unless this server serves it itself.
-fn reach(errors: &mut Errors, path: &Path, spec: &Value) {
+/// Validates the service reference and TLS fields, which a locally served group must not set.
+fn service_reference(errors: &mut Errors, path: &Path, spec: &Value) {
     let insecure_path = path.child("insecureSkipTLSVerify");
     let bundle = byte_count(spec.text("caBundle"));
     let is_insecure = spec.is_set("insecureSkipTLSVerify");
@@ -116,7 +116,7 @@ fn reach(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// The number of bytes that a base64 text decodes to.
 fn byte_count(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

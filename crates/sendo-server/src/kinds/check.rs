@@ -1,6 +1,6 @@
-//! Checks that many kinds share, each adding what it finds to a list.
+//! Validation functions that several kinds share. Each appends its errors to a list.
 //!
-//! The texts are Kubernetes' own: people and programs compare them.
+//! The messages are Kubernetes' own, since programs compare them.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::{self, FinalizerNames, Meta, MetaRules, Scope};
@@ -15,10 +15,10 @@ pub(super) type Errors = Vec<Error>;
 const NEGATIVE: &str = "must be greater than or equal to 0";
 const NOT_POSITIVE: &str = "must be greater than zero";
 
-/// The ports of the Internet.
+/// The transport protocols of a port.
 pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-/// Metadata of a new object whose name passes `name`.
+/// Validates the metadata of a new object. `name` checks its name.
 pub(super) fn new_metadata(object: &Value, scope: Scope, name: Check) -> Errors {
     let rules = MetaRules {
         scope,
@@ -28,7 +28,7 @@ pub(super) fn new_metadata(object: &Value, scope: Scope, name: Check) -> Errors 
     meta::validate_create(Meta::of(object), &rules, &Path::new("metadata"))
 }
 
-/// Metadata of a changed object.
+/// Validates a change of metadata.
 pub(super) fn changed_metadata(new: &Value, old: &Value) -> Errors {
     let finalizers = FinalizerNames::DomainOrStandard;
     meta::validate_update(
@@ -60,7 +60,7 @@ pub(super) fn changed_plain_metadata(new: &Value, old: &Value) -> Errors {
     )
 }
 
-/// Conditions of the form that newer kinds share.
+/// Validates conditions of type `metav1.Condition`.
 pub(super) fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
     const REASON: &str = "a condition reason must start with alphabetic character, optionally followed by a string of \
                           alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
@@ -125,7 +125,7 @@ fn is_reason(text: &str) -> bool {
         && text.chars().all(|c| word(c) || c == ',' || c == ':')
 }
 
-/// One `Invalid value` for each fault of a text.
+/// Adds an `Invalid value` error for each fault of a text.
 pub(super) fn faults(errors: &mut Errors, path: &Path, value: &str, faults: Vec<String>) {
     errors.extend(
         faults
@@ -134,7 +134,7 @@ pub(super) fn faults(errors: &mut Errors, path: &Path, value: &str, faults: Vec<
     );
 }
 
-/// One `Invalid value` for each fault of a number.
+/// Adds an `Invalid value` error for each fault of a number.
 pub(super) fn number_faults(errors: &mut Errors, path: &Path, value: i64, faults: Vec<String>) {
     errors.extend(
         faults
@@ -143,14 +143,14 @@ pub(super) fn number_faults(errors: &mut Errors, path: &Path, value: i64, faults
     );
 }
 
-/// A text that must be there.
+/// Validates that a text is not empty.
 pub(super) fn required(errors: &mut Errors, path: &Path, value: &str) {
     if value.is_empty() {
         errors.push(Error::required(path, ""));
     }
 }
 
-/// A text that must be there and pass `check`.
+/// Validates that a text is not empty and passes `check`.
 pub(super) fn required_name(errors: &mut Errors, path: &Path, value: &str, check: Check) {
     if value.is_empty() {
         errors.push(Error::required(path, ""));
@@ -159,14 +159,14 @@ pub(super) fn required_name(errors: &mut Errors, path: &Path, value: &str, check
     }
 }
 
-/// One of a few texts.
+/// Validates an enum value.
 pub(super) fn one_of(errors: &mut Errors, path: &Path, value: &str, supported: &[&str]) {
     if !supported.contains(&value) {
         errors.push(Error::not_supported(path, value, supported));
     }
 }
 
-/// One of a few texts, which must be there.
+/// Validates an enum value that must not be empty.
 pub(super) fn required_one_of(errors: &mut Errors, path: &Path, value: &str, supported: &[&str]) {
     if value.is_empty() {
         errors.push(Error::required(path, ""));
@@ -175,7 +175,7 @@ pub(super) fn required_one_of(errors: &mut Errors, path: &Path, value: &str, sup
     }
 }
 
-/// One of a few texts, if it is there.
+/// Validates an enum value, if it is set.
 pub(super) fn optional_one_of(errors: &mut Errors, path: &Path, value: &Value, supported: &[&str]) {
     if let Some(value) = value.as_str() {
         one_of(errors, path, value, supported);
@@ -194,12 +194,12 @@ pub(super) fn positive(errors: &mut Errors, path: &Path, value: i64) {
     }
 }
 
-/// A member that must stay what it was.
+/// Validates that a field did not change.
 pub(super) fn immutable(errors: &mut Errors, path: &Path, new: &Value, old: &Value) {
     errors.extend(meta::validate_immutable(new, old, path));
 }
 
-/// A label selector.
+/// Validates a label selector.
 pub(super) fn selector(errors: &mut Errors, path: &Path, selector: &Value) {
     let selector = Some(selector).filter(|selector| !selector.is_null());
     errors.extend(validate_label_selector(
@@ -209,14 +209,14 @@ pub(super) fn selector(errors: &mut Errors, path: &Path, selector: &Value) {
     ));
 }
 
-/// Keys and values of labels.
+/// Validates the keys and values of labels.
 pub(super) fn labels(errors: &mut Errors, path: &Path, labels: &Value) {
     let labels = labels.as_object().into_iter().flatten();
     let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
     errors.extend(meta::validate_labels(labels, path));
 }
 
-/// Keys and size of annotations.
+/// Validates the keys and the total size of annotations.
 pub(super) fn annotations(errors: &mut Errors, path: &Path, annotations: &Value) {
     let annotations = annotations.as_object().into_iter().flatten();
     let annotations =
@@ -224,12 +224,12 @@ pub(super) fn annotations(errors: &mut Errors, path: &Path, annotations: &Value)
     errors.extend(meta::validate_annotations(annotations, path));
 }
 
-/// The key of a label.
+/// Validates a label key.
 pub(super) fn label_name(errors: &mut Errors, path: &Path, name: &str) {
     faults(errors, path, name, names::qualified_name(name));
 }
 
-/// A port given by number or name.
+/// Validates a port number or a port name.
 pub(super) fn port_number_or_name(errors: &mut Errors, path: &Path, port: &Value) {
     match port.as_str() {
         Some(name) => faults(errors, path, name, names::port_name(name)),
@@ -240,7 +240,7 @@ pub(super) fn port_number_or_name(errors: &mut Errors, path: &Path, port: &Value
     }
 }
 
-/// A path below the directory it is read in.
+/// Validates a relative path that stays below its directory.
 pub(super) fn descending_path(errors: &mut Errors, path: &Path, value: &str) {
     if value.starts_with('/') {
         errors.push(Error::invalid(path, value, "must be a relative path"));
@@ -248,14 +248,15 @@ pub(super) fn descending_path(errors: &mut Errors, path: &Path, value: &str) {
     no_backsteps(errors, path, value);
 }
 
-/// A path that never leads upwards.
+/// Validates that a path has no `..` element.
 pub(super) fn no_backsteps(errors: &mut Errors, path: &Path, value: &str) {
     if value.split('/').any(|part| part == "..") {
         errors.push(Error::invalid(path, value, "must not contain '..'"));
     }
 }
 
-/// A [`descending_path`] whose first part does not start with `..`, which writers of volumes keep for themselves.
+/// Validates a [`descending_path`] whose first element does not start with `..`: the kubelet's
+/// atomic writer uses such names itself.
 pub(super) fn unreserved_path(errors: &mut Errors, path: &Path, value: &str) {
     descending_path(errors, path, value);
     if value.starts_with("..") && !value.starts_with("../") {
@@ -263,7 +264,7 @@ pub(super) fn unreserved_path(errors: &mut Errors, path: &Path, value: &str) {
     }
 }
 
-/// Reading a list of texts.
+/// The items of a list of strings.
 pub(super) fn texts<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
     object
         .items(key)

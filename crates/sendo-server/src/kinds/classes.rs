@@ -1,4 +1,4 @@
-//! PriorityClasses and RuntimeClasses.
+//! Rules of PriorityClasses and RuntimeClasses.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -15,7 +15,7 @@ use super::{Rules, node, resources, writes};
 const HIGHEST: i64 = 1_000_000_000;
 const SYSTEM_PREFIX: &str = "system-";
 
-/// The classes of the system's own pods.
+/// The predefined system priority classes.
 const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-node-critical", 2 * HIGHEST + 1000),
     ("system-cluster-critical", 2 * HIGHEST),

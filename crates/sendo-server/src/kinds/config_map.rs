@@ -1,4 +1,4 @@
-//! ConfigMaps.
+//! Rules of ConfigMaps.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::Rules;
 use super::check::{self, Errors};
-use super::secret::{MAX_SIZE, decoded_length, frozen};
+use super::secret::{MAX_SIZE, decoded_length, immutable_members};
 use super::value::Read;
 
 pub(super) const RULES: Rules = Rules {
     validate: |_, config_map| validate(config_map),
     validate_update: |_, new, old| {
         let mut errors = check::changed_metadata(new, old);
-        frozen(&mut errors, new, old, &["data", "binaryData"]);
+        immutable_members(&mut errors, new, old, &["data", "binaryData"]);
         errors.extend(validate(new));
         errors
     },

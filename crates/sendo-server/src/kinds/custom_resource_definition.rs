@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: their own defaults, and what a write of one may set.
+//! Defaults and strategy of CustomResourceDefinitions. Their validation is in `crd::validate`.
 
 use sendo_apimachinery::go_quote;
 use sendo_apimachinery::structural::unrecognized_formats;
@@ -28,7 +28,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// The formats that no value is held to.
+/// The formats in the schemas that Kubernetes does not recognize and therefore does not enforce.
 fn formats(definition: &Value) -> Vec<String> {
     let versions = definition.at("spec").items("versions").iter();
     versions
@@ -74,7 +74,8 @@ fn storage_version(definition: &Value) -> Option<String> {
         .map(|version| version.text("name").to_owned())
 }
 
-/// Once a version stored objects it stays in the status until somebody has moved them all.
+/// Adds the storage version to `status.storedVersions`. Versions leave that list only when a client
+/// removes them after a storage migration.
 fn remember_storage_version(definition: &mut Value) {
     let Some(version) = storage_version(definition) else {
         return;
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_nobody_knows_are_told_once() {
+    fn unrecognized_formats_are_warned_of_once() {
         let with = |formats: &[&str]| {
             let properties = formats.iter().enumerate().map(|(i, format)| {
                 let schema =

@@ -1,15 +1,15 @@
-//! Differences between two texts, as unified diffs show them.
+//! Unified diffs between two lists of lines.
 //!
-//! Refusals of a change to a fixed spec end in one, so that whoever sent the
-//! change sees which of its fields was meant. Lines are matched by the longest
-//! run of equal ones, then by those before and after it, and so on.
+//! The error for a change of an immutable spec ends with one, which shows the fields that changed.
+//! The longest run of equal lines is matched first, then recursively the lines before and after it,
+//! as in Python's `difflib`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How many equal lines are shown around a difference.
+/// The number of equal lines shown around a difference.
 const CONTEXT: usize = 3;
-/// From this many lines on, those that are all over the text do not start a match.
+/// From this number of lines on, lines that occur very often do not start a match.
 const LONG: usize = 200;
 
 /// A unified diff of two lists of lines.
@@ -30,7 +30,8 @@ struct Match {
     length: usize,
 }
 
-/// What becomes of a range of lines: the two are equal, or one takes the other's place.
+/// An edit of a range of lines: either the two ranges are equal, or the new one replaces the old
+/// one.
 #[derive(Clone)]
 struct Step {
     is_equal: bool,
@@ -63,7 +64,7 @@ fn matches(old: &[String], new: &[String]) -> Vec<Match> {
     found
 }
 
-/// The longest run of equal lines within two ranges, the first of several.
+/// The longest run of equal lines within two ranges. Of several, the first.
 fn longest(
     old: &[String],
     new: &[String],
@@ -76,7 +77,7 @@ fn longest(
         new: b.start,
         length: 0,
     };
-    // How long a run ends at each line of the new text, for the old line before.
+    // For the previous old line: the length of the run that ends at each new line.
     let mut runs: BTreeMap<usize, usize> = BTreeMap::new();
     for i in a.clone() {
         let mut next = BTreeMap::new();
@@ -109,7 +110,7 @@ fn longest(
     best
 }
 
-/// The way from the old text to the new one.
+/// The edits that lead from the old text to the new one.
 fn steps(matches: &[Match], old_length: usize, new_length: usize) -> Vec<Step> {
     let end = Match {
         old: old_length,
@@ -142,7 +143,7 @@ fn steps(matches: &[Match], old_length: usize, new_length: usize) -> Vec<Step> {
     steps
 }
 
-/// The changes with what stands around them, those near each other together.
+/// Groups the changes with their context into hunks. Changes near each other share a hunk.
 fn hunks(steps: &[Step]) -> Vec<Vec<Step>> {
     let mut hunks = Vec::new();
     let mut hunk: Vec<Step> = Vec::new();

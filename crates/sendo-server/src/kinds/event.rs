@@ -1,4 +1,4 @@
-//! Events, which two API groups serve from one store.
+//! Rules of Events, which the core group and `events.k8s.io` serve from the same stored objects.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -12,7 +12,7 @@ use super::{NAMESPACE, Rules, UnknownFields, internal};
 const CORE: &str = "v1";
 const EVENTS: &str = "events.k8s.io/v1";
 
-/// What `v1` and `events.k8s.io/v1` call one field.
+/// Field names in `v1` and in `events.k8s.io/v1`.
 const RENAMED: [(&str, &str); 6] = [
     ("count", "deprecatedCount"),
     ("firstTimestamp", "deprecatedFirstTimestamp"),
@@ -23,7 +23,7 @@ const RENAMED: [(&str, &str); 6] = [
 ];
 const REPORTER: (&str, &str) = ("reportingComponent", "reportingController");
 
-/// Events of `v1`.
+/// Rules of `v1` Events.
 pub(super) const RULES: Rules = Rules {
     selectable_fields: &[
         NAMESPACE,
@@ -57,7 +57,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// Events of `events.k8s.io/v1`: the same objects, whose fields have other names.
+/// Rules of `events.k8s.io/v1` Events: the same objects with other field names.
 pub(super) const EVENTS_RULES: Rules = Rules {
     selectable_fields: &[
         NAMESPACE,
@@ -195,7 +195,7 @@ fn validate_update(version: &str, new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// A fixed member; a text left out shows as an empty one.
+/// Reports a change of an immutable field. An absent text is shown as an empty one.
 fn unchanged(errors: &mut Errors, key: &str, shown: &str, new: &Value, old: &Value) {
     let is_text = !matches!(
         key,
@@ -240,7 +240,8 @@ fn series(errors: &mut Errors, event: &Value) {
     }
 }
 
-/// An event is about an object of its own namespace; with an event time it says who did what, too.
+/// Validates the fields common to both versions: the involved object is in the event's namespace,
+/// and with an `eventTime` the reporter, action and reason are required.
 fn validate_in_any_version(version: &str, event: &Value) -> Errors {
     let mut errors = Vec::new();
     let namespace = event.at("metadata").text("namespace");
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newer_group_asks_for_more() {
+    fn the_newer_group_requires_more() {
         let event = json!({"metadata": {"name": "e", "namespace": "n"}, "involvedObject": {"namespace": "n"},
                            "eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "c",
                            "reportingInstance": "i", "action": "a", "reason": "r", "count": 1});

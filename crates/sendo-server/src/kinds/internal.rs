@@ -1,12 +1,11 @@
-//! Objects as Kubernetes shows them in messages: by the types it computes with, not by those of its API.
+//! Prints objects as Kubernetes' error messages do: by its internal Go types, not by its API types.
 //!
-//! Those types name their members as Go does, in an order of their own, and
-//! show all of them, set or not. `internal.txt` has one line for each: its name,
-//! then its members, `Name:kind`, with `Name=member` where the member is not
-//! simply the name in lower camel case, `=^member` where it stands one level
-//! up in the API. Kinds are `s`tring, `b`oolean, `i`nteger, `q`uantity, `p`ort,
-//! `?` for what is null if it is not set, a type, `*`type that may be null, and
-//! `[`type for lists.
+//! Internal types have Go field names in their own order, and all fields are printed, set or not.
+//! `internal.txt` has one line for each type: its name, then its fields as `Name:kind`.
+//! `Name=member` names the API field where it is not `Name` in lower camel case, and `=^member` one
+//! that is a level higher in the API. Kinds are `s`tring, `b`oolean, `i`nteger, `q`uantity, `p`ort,
+//! `?` for a field that is null unless set, a type, `*`type that may be null, and `[`type for
+//! lists.
 
 use std::collections::BTreeMap;
 
@@ -18,36 +17,38 @@ use serde_json::Value;
 use super::diff;
 use super::value::Read;
 
-/// The kind of metadata, whose members are shown beside those of its holder.
+/// The kind of embedded object metadata, whose fields are printed among those of the embedding
+/// type.
 const METADATA: &str = "meta";
 
 const TYPES: &str = include_str!("internal.txt");
 
-/// An object of the internal type `name` as an error shows it, on one line.
+/// An object of the internal type `name` as the bad value of an error, on one line.
 pub(super) fn bad_value(name: &str, value: &Value) -> BadValue {
     BadValue::Raw(text(name, value))
 }
 
-/// An object of the internal type `name`, or `*name` for one that may be null, on one line.
+/// Prints an object of the internal type `name` on one line. `*name` is a type that may be null.
 pub(super) fn text(name: &str, value: &Value) -> String {
     let mut text = String::new();
     Types::read().shape(name, value).write(&mut text);
     text
 }
 
-/// An object of the internal type `name`, or `[name` for a list, with one member to a line, indented by one space.
+/// Prints an object of the internal type `name`, one field per line, indented by one space. `[name`
+/// is a list.
 fn lines(name: &str, value: &Value) -> Vec<String> {
     let mut lines = Lines::default();
     Types::read().shape(name, value).write_lines(&mut lines, "");
     lines.0
 }
 
-/// The difference between two objects of the internal type `name`.
+/// The diff between two objects of the internal type `name`.
 pub(super) fn difference(name: &str, old: &Value, new: &Value) -> String {
     diff::unified(&lines(name, old), &lines(name, new))
 }
 
-/// A value whose members keep their order.
+/// A value with ordered members.
 enum Shape<'a> {
     Plain(&'a Value),
     Text(&'static str),
@@ -64,10 +65,10 @@ struct Member<'a> {
     kind: &'a str,
 }
 
-/// Where the API has a member.
+/// Where a field is found in the API object.
 #[derive(Clone, Copy)]
 enum Source<'a> {
-    /// Under its own name, but for a small first letter.
+    /// Under its own name with a lowercase first character.
     SameName,
     Named(&'a str),
     OfParent(&'a str),
@@ -93,7 +94,7 @@ impl Types<'static> {
         let mut shown = Vec::new();
         for member in members {
             let found = match member.source {
-                Source::SameName => value.at(&small_first_letter(member.name)),
+                Source::SameName => value.at(&lower_first_char(member.name)),
                 Source::Named(name) => value.at(name),
                 Source::OfParent(name) => parent.at(name),
             };
@@ -144,13 +145,14 @@ fn member(text: &'static str) -> Option<Member<'static>> {
     Some(Member { name, source, kind })
 }
 
-fn small_first_letter(name: &str) -> String {
-    let mut letters = name.chars();
-    let first = letters.next().map(|first| first.to_ascii_lowercase());
-    first.into_iter().chain(letters).collect()
+fn lower_first_char(name: &str) -> String {
+    let mut chars = name.chars();
+    let first = chars.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(chars).collect()
 }
 
-/// A type that both share: it is shown as the API has it, members in the order of their declaration.
+/// A type of `metav1`, which is internal and external at once, such as a label selector: it is
+/// printed as in the API, with its members in declaration order.
 fn tagged(value: &Value) -> Shape<'_> {
     const ORDER: [&str; 5] = [
         "matchLabels",
@@ -253,7 +255,7 @@ impl Shape<'_> {
     }
 }
 
-/// Lines in the making.
+/// Lines that are being written.
 #[derive(Default)]
 struct Lines(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM, judged as Go's TLS library does.
+//! Checks a PEM certificate and key as Go's `tls.X509KeyPair` does, with its error messages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ pub(super) struct Block {
     content: Vec<u8>,
 }
 
-/// The blocks of a PEM text; what lies between them, and blocks that are not whole, are skipped.
+/// The blocks of a PEM text. Text between blocks and incomplete blocks are skipped.
 pub(super) fn blocks(bytes: &[u8]) -> Vec<Block> {
     const BEGIN: &str = "-----BEGIN ";
     let text = String::from_utf8_lossy(bytes);
@@ -46,7 +46,7 @@ pub(super) fn blocks(bytes: &[u8]) -> Vec<Block> {
     blocks
 }
 
-/// Why a certificate and a key are no pair, in Go's words.
+/// Go's error message if the certificate and the key are not a pair.
 pub(super) fn fault(certificate: &[u8], key: &[u8]) -> Option<String> {
     let chain = match chain(&blocks(certificate)) {
         Ok(chain) => chain,
@@ -100,7 +100,7 @@ fn chain(blocks: &[Block]) -> Result<Vec<CertificateDer<'static>>, String> {
     })
 }
 
-/// The forms that the bytes of the first key may be in.
+/// The encodings in which the first private key can be parsed.
 fn private_key(blocks: Vec<Block>) -> Result<Vec<PrivateKeyDer<'static>>, String> {
     if let Some(key) = blocks.iter().find(|block| is_key(&block.label)) {
         let bytes = || key.content.clone();

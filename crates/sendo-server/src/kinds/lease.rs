@@ -1,4 +1,4 @@
-//! Leases.
+//! Rules of Leases.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -9,7 +9,7 @@ use super::Rules;
 use super::check::{self, Errors};
 use super::value::{Read, Write};
 
-/// Fields of coordinated leader election, which is switched off in this version.
+/// Fields of the CoordinatedLeaderElection feature, which is disabled by default in this version.
 const UNSERVED: [&str; 2] = ["preferredHolder", "strategy"];
 
 pub(super) const RULES: Rules = Rules {

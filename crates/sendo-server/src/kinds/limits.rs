@@ -1,4 +1,4 @@
-//! LimitRanges and ResourceQuotas: bounds of what a namespace may use.
+//! Rules of LimitRanges and ResourceQuotas.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{Rules, quota, resources, writes};
 
-/// The lists of a limit.
+/// The resource lists of a limit.
 const LISTS: [&str; 5] = [
     "max",
     "min",
@@ -76,7 +76,8 @@ pub(super) const RESOURCE_QUOTA: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// Of containers: the limit defaults to the maximum, the request to the limit, else to the minimum.
+/// Sets the defaults of a container limit: the default limit is the maximum, the default request is
+/// the default limit, else the minimum.
 fn default_limit(limit: &mut Value) {
     if limit.text("type") != "Container" {
         return;
@@ -126,7 +127,8 @@ fn type_name(errors: &mut Errors, path: &Path, kind: &str) {
     }
 }
 
-/// The lists of a limit in the order they are judged. Limits of pods have no defaults.
+/// The resource lists of a limit in the order Kubernetes validates them. A limit of type `Pod` has
+/// no defaults.
 fn lists_of(limit: &Value) -> &'static [&'static str] {
     match limit.text("type") {
         "Pod" => &["max", "min", "maxLimitRequestRatio"],
@@ -176,11 +178,12 @@ fn no_defaults(errors: &mut Errors, path: &Path, limit: &Value) {
     }
 }
 
-/// Of one resource: minimum ≤ default request ≤ default limit ≤ maximum, and a ratio that they allow.
+/// Validates for one resource that minimum ≤ default request ≤ default limit ≤ maximum, and that
+/// the limit/request ratio is possible.
 fn order_of_amounts(errors: &mut Errors, path: &Path, limit: &Value, name: &str) {
     let amount = |list: &str| {
-        let is_judged = lists_of(limit).contains(&list) && limit.at(list).has(name);
-        is_judged.then(|| resources::amount(limit.at(list).at(name)))
+        let is_validated = lists_of(limit).contains(&list) && limit.at(list).has(name);
+        is_validated.then(|| resources::amount(limit.at(list).at(name)))
     };
     let (min, max) = (amount("min"), amount("max"));
     let (request, default) = (amount("defaultRequest"), amount("default"));

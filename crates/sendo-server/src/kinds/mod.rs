@@ -1,9 +1,8 @@
-//! What is particular to each kind: defaults, what a write may set, validation,
-//! selectable fields, conversion between its versions.
+//! The rules of each kind: defaults, what a write may set, validation, selectable fields,
+//! conversion between versions.
 //!
-//! The engine treats all kinds alike and asks [`rules`] for the rest. A kind
-//! without rules of its own gets [`Rules::NEUTRAL`], which changes nothing and
-//! refuses nothing.
+//! The verbs treat all kinds alike and take what differs from [`rules`]. A kind without rules of
+//! its own has [`Rules::NEUTRAL`], which change and refuse nothing.
 //!
 //! # The order of a write
 //!
@@ -16,7 +15,7 @@
 //!
 //! Update: decode, default and convert as above → mutating admission →
 //! [`Rules::prepare_for_update`] → the checks of metadata common to all kinds,
-//! followed in the same answer by [`Rules::validate_update`] →
+//! followed in the same response by [`Rules::validate_update`] →
 //! [`Rules::warnings_on_update`] → [`Rules::canonicalize`] → validating
 //! admission → store. A subresource uses its own [`Update`] in place of the
 //! main one.
@@ -66,34 +65,36 @@ use sendo_world::Random;
 use serde_json::Value;
 use value::Read as _;
 
-/// What a kind's functions may ask of the world.
+/// What the functions of a kind need besides the objects: time, randomness and the request's
+/// apiVersion.
 #[derive(Debug)]
 pub struct Cx<'a> {
     /// The time of the request.
     pub now: Timestamp,
-    /// Where new ids come from.
+    /// The source of new ids.
     pub random: &'a Random,
-    /// The apiVersion of the request, where one kind's versions are judged by different rules.
+    /// The apiVersion of the request: some kinds validate their versions differently.
     pub api_version: &'a str,
 }
 
 impl Cx<'_> {
-    /// The time of the request as objects show it: in whole seconds.
+    /// The time of the request in the format of objects: RFC 3339 with whole seconds.
     pub(crate) fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 
-/// The particulars of one kind. All parts have defaults: see [`Rules::NEUTRAL`].
+/// The rules of one kind. Every field has a default: see [`Rules::NEUTRAL`].
 #[derive(Debug)]
 pub struct Rules {
-    /// Fills in defaults of a decoded object, in the version its `apiVersion` names.
+    /// Sets the defaults of a decoded object, in the version its `apiVersion` names.
     pub default: fn(&mut Value),
-    /// Resets what a creator may not set (status, generation) and fills in what follows from the rest.
+    /// Resets fields that a creation may not set (status, generation) and sets fields that follow
+    /// from others.
     ///
     /// The object has its name, uid and creation time already.
     pub prepare_for_create: fn(&Cx<'_>, &mut Value),
-    /// Restores from `old` what a writer may not change, and moves the generation.
+    /// Restores from `old` the fields that an update may not change, and increments the generation.
     pub prepare_for_update: fn(&Cx<'_>, &mut Value, &Value),
     /// Errors of a new object, metadata included, in the order Kubernetes reports them.
     pub validate: fn(&Cx<'_>, &Value) -> Vec<Error>,
@@ -103,44 +104,44 @@ pub struct Rules {
     pub prepare_for_status_update: fn(&Cx<'_>, &mut Value, &Value),
     /// [`Rules::validate_update`] for a write through `/status`.
     pub validate_status_update: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
-    /// How a write through any other subresource that takes the whole object goes
-    /// (`ephemeralcontainers`, `resize`, `finalize`, `approval`).
+    /// Updates through other subresources that take the whole object (`ephemeralcontainers`,
+    /// `resize`, `finalize`, `approval`).
     pub subresources: &'static [(&'static str, Update)],
     /// `Warning` texts for a creation that is accepted.
     pub warnings_on_create: fn(&Value) -> Vec<String>,
     /// `Warning` texts for a change (`new`, `old`) that is accepted.
     pub warnings_on_update: fn(&Value, &Value) -> Vec<String>,
-    /// Brings an accepted object into its stored form.
+    /// Normalizes an accepted object before it is stored.
     pub canonicalize: fn(&mut Value),
-    /// Fields a field selector may name beside `metadata.name`, and beside `metadata.namespace` where only those
-    /// two can be selected.
+    /// The fields that a field selector may name in addition to `metadata.name`, and to
+    /// `metadata.namespace` for kinds with [`UnknownFields::NotKnown`].
     pub selectable_fields: &'static [SelectableField],
-    /// Whether the kind lists its selectable fields itself, which words the refusal of others.
+    /// The error message for a field selector on any other field.
     pub unknown_fields: UnknownFields,
-    /// The annotation that is a field in other versions of the kind: the metadata alone, which
-    /// is no version's, comes without it.
+    /// An annotation that is a field in other versions of the kind. PartialObjectMetadata, which
+    /// belongs to no version, omits it.
     pub field_annotation: Option<&'static str>,
-    /// Whether PUT creates what is not there.
+    /// Whether PUT creates an object that does not exist.
     pub create_on_update: bool,
-    /// Whether PUT without a resourceVersion is taken.
+    /// Whether PUT without a resourceVersion is accepted.
     pub allow_unconditional_update: bool,
-    /// Whether DELETE answers with the object rather than a Status.
+    /// Whether DELETE responds with the object instead of a Status.
     pub delete_returns_object: bool,
-    /// The grace period of a deletion (object, period asked for), for kinds that end gracefully.
+    /// The grace period of a deletion (object, requested period), for kinds with graceful deletion.
     ///
-    /// `None` for kinds that are gone as soon as they are deleted.
+    /// `None` for kinds whose objects are removed at once.
     pub grace_period: Option<fn(&Value, Option<i64>) -> i64>,
-    /// What happens to dependents when a deletion names no policy.
+    /// What happens to dependents if a deletion has no propagation policy.
     pub dependents: Dependents,
     /// The `Warning` of every request for a deprecated kind.
     pub deprecation: Option<&'static str>,
-    /// Rewrites an object of one apiVersion (second argument) in another (third).
+    /// Converts an object from one apiVersion (second argument) to another (third).
     ///
     /// The result carries the new `apiVersion`.
     pub convert: fn(&Value, &str, &str) -> Value,
 }
 
-/// A field that a field selector may name, and how to read it.
+/// A field that a field selector may name, and the function that reads it.
 pub type SelectableField = (&'static str, fn(&Value) -> String);
 
 const NAME: SelectableField = ("metadata.name", |object| {
@@ -152,42 +153,42 @@ pub(crate) const NAMESPACE: SelectableField = ("metadata.namespace", |object| {
     object.at("metadata").text("namespace").to_owned()
 });
 
-/// How a write through a subresource goes.
+/// How an update through a subresource is prepared and validated.
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
-    /// Restores from the old object all that this subresource may not change.
+    /// Restores from the old object every field that this subresource may not change.
     pub prepare: fn(&Cx<'_>, &mut Value, &Value),
     /// Errors of the changed object (`new`, `old`).
     pub validate: fn(&Cx<'_>, &Value, &Value) -> Vec<Error>,
 }
 
-/// How a kind refuses a field selector on a field it does not offer.
+/// How a kind refuses a field selector on a field that is not selectable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum UnknownFields {
-    /// The kind names its own fields: `field label not supported: X`.
+    /// The kind has its own conversion of field labels: `field label not supported: X`.
     NotSupported,
-    /// The same, worded as Jobs do it.
+    /// The same, with the message of Jobs.
     NotSupportedFor(&'static str),
-    /// The same, worded as ResourceSlices do it.
+    /// The same, with the message of ResourceSlices.
     NotSupportedForKind(&'static str),
-    /// Only name and namespace can be selected, and the refusal says so.
+    /// The default conversion of field labels: only name and namespace, which its message says.
     NotKnown,
 }
 
-/// What happens to dependents when a deletion names no policy.
+/// What happens to dependents if a deletion has no propagation policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Dependents {
-    /// They are collected after their owner.
+    /// They are deleted after their owner (background).
     Collected,
-    /// They are left without an owner.
+    /// They are orphaned.
     Orphaned,
-    /// They are left without an owner, and the answer carries this `Warning`, even if there is nothing to delete.
+    /// They are orphaned, and the response has this `Warning`, even if there is nothing to delete.
     OrphanedWithWarning(&'static str),
 }
 
 impl Rules {
-    /// The rules of a kind that has none: nothing is defaulted, reset or refused;
-    /// updates may be unconditional and never create; deletion answers with a Status.
+    /// The rules of a kind that has none of its own: nothing is defaulted, reset or refused;
+    /// updates may be unconditional and never create; deletion responds with a Status.
     pub const NEUTRAL: Rules = Rules {
         default: |_| {},
         prepare_for_create: |_, _| {},
@@ -212,7 +213,7 @@ impl Rules {
         convert: |object, _, to| value::with_api_version(object, to),
     };
 
-    /// How a write through `subresource` goes, if it takes the whole object and is not `status`.
+    /// The update through `subresource`, if that takes the whole object and is not `status`.
     pub fn subresource(&self, subresource: &str) -> Option<&Update> {
         let found = self
             .subresources
@@ -221,10 +222,10 @@ impl Rules {
         found.map(|(_, update)| update)
     }
 
-    /// The value a field selector on `field` is compared with.
+    /// The function that reads the value that a field selector on `field` compares.
     ///
     /// # Errors
-    /// The text of the refusal, if the kind does not offer the field.
+    /// The error message, if the field is not selectable.
     pub fn select(&self, field: &str) -> Result<fn(&Value) -> String, String> {
         let common: &[SelectableField] = match self.unknown_fields {
             UnknownFields::NotKnown => &[NAME, NAMESPACE],

@@ -1,4 +1,4 @@
-//! Namespaces.
+//! Rules of Namespaces.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -9,7 +9,7 @@ use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{Cx, Rules, UnknownFields, Update, writes};
 
-/// The label that holds a namespace's name, so that selectors can choose it.
+/// The label that holds the namespace's name, for label selectors.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// The finalizer that keeps a namespace until its contents are gone.
@@ -36,7 +36,7 @@ pub(super) const RULES: Rules = Rules {
     prepare_for_status_update: writes::status_with_metadata,
     validate_status_update: |_, new, old| validate_status_update(new, old),
     subresources: &[("finalize", FINALIZE)],
-    // A generated name comes after defaulting.
+    // A generated name is set after defaulting, so the label is set again.
     canonicalize: label_with_name,
     selectable_fields: &[("status.phase", |namespace| {
         namespace.at("status").text("phase").to_owned()
@@ -45,7 +45,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// `/finalize` changes nothing but the finalizers of the spec.
+/// An update through `/finalize` changes only `spec.finalizers`.
 const FINALIZE: Update = Update {
     prepare: |_, new, old| new.copy_from("status", old),
     validate: |_, new, old| {
@@ -75,7 +75,7 @@ fn finalizer(errors: &mut Errors, path: &Path, name: &str) {
     }
 }
 
-/// A namespace is terminating exactly while it is being deleted.
+/// Validates that the phase is `Terminating` if and only if there is a deletion timestamp.
 fn validate_status_update(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     let (phase, state) = match new.at("metadata").has("deletionTimestamp") {

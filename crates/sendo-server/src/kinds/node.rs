@@ -1,4 +1,4 @@
-//! Nodes.
+//! Rules of Nodes.
 
 use std::cmp::Ordering;
 
@@ -50,7 +50,8 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// No pod is sent to a new node before it has said that it is ready.
+/// Adds the taint `node.kubernetes.io/not-ready`, so that no pod is scheduled to a new Node before
+/// it is ready.
 fn taint_as_not_ready(spec: &mut Value) {
     let taint = json!({"effect": "NoSchedule", "key": "node.kubernetes.io/not-ready"});
     let mut taints = spec.items("taints").to_vec();
@@ -66,7 +67,7 @@ fn taint_as_not_ready(spec: &mut Value) {
 }
 
 fn default(node: &mut Value) {
-    one_spelling_of_pod_range(node.object("spec"));
+    sync_pod_cidrs(node.object("spec"));
     if let Some(status) = node.existing("status")
         && status.has("capacity")
     {
@@ -76,8 +77,8 @@ fn default(node: &mut Value) {
     }
 }
 
-/// `podCIDR` and the first of `podCIDRs` are one field; where they differ `podCIDR` counts.
-fn one_spelling_of_pod_range(spec: &mut Value) {
+/// Makes `podCIDR` and the first of `podCIDRs` equal. If they differ, `podCIDR` takes precedence.
+fn sync_pod_cidrs(spec: &mut Value) {
     let single = spec.text("podCIDR").to_owned();
     let first = spec
         .items("podCIDRs")
@@ -128,7 +129,7 @@ fn validate(node: &Value) -> Errors {
     errors
 }
 
-/// Features by name, sorted, each once.
+/// Validates declared features: their names are valid, sorted and unique.
 fn declared_features(errors: &mut Errors, status: &Value) {
     const MAX: usize = 253;
     let path = Path::new("status").child("declaredFeatures");
@@ -159,7 +160,7 @@ const FEATURE_FORM: &str = "must start with an UpperCamelCase segment, with subs
                             (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters \
                             and slashes";
 
-/// `MyFeature` or `MyFeature/mySubFeature`.
+/// Whether a name has the form `MyFeature` or `MyFeature/mySubFeature`.
 fn is_feature(name: &str) -> bool {
     let word = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -168,7 +169,7 @@ fn is_feature(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(word)
 }
 
-/// Taints are reported as if they were metadata.
+/// Validates taints. Kubernetes reports them below `metadata`.
 fn taints(errors: &mut Errors, node: &Value) {
     let path = Path::new("metadata").child("taints");
     let mut seen: Vec<(&str, &str)> = Vec::new();
@@ -274,7 +275,7 @@ fn warnings(node: &Value) -> Vec<String> {
     warnings
 }
 
-/// Why a label of nodes should no longer be used, if so.
+/// The deprecation message of a node label, if it is deprecated.
 pub(super) fn deprecated_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "app.kubernetes.io/created-by" => "deprecated since v1.9",
@@ -297,14 +298,14 @@ pub(super) fn deprecated_label(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether the values that a selector names are judged for their form.
+/// Whether the values of a selector are checked as label values.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Values {
-    Judged,
+    Validated,
     Ignored,
 }
 
-/// Warnings of requirements on labels of nodes.
+/// Warnings for the requirements of a node selector.
 pub(super) fn requirement_warnings(
     path: &Path,
     requirements: &[Value],
@@ -347,28 +348,28 @@ mod tests {
 
     #[test]
     fn declared_features_are_names_in_order() {
-        let told = |features: Value| {
+        let texts_of = |features: Value| {
             let mut errors = Errors::new();
             declared_features(&mut errors, &json!({ "declaredFeatures": features }));
             let texts = errors.iter().map(ToString::to_string);
             texts.collect::<Vec<_>>()
         };
-        assert!(told(json!(["A", "B/c", "C"])).is_empty());
+        assert!(texts_of(json!(["A", "B/c", "C"])).is_empty());
         assert_eq!(
-            told(json!(["B", "A", "A"])),
+            texts_of(json!(["B", "A", "A"])),
             [
                 "status.declaredFeatures[1]: Invalid value: \"A\": list must be sorted alphabetically",
                 "status.declaredFeatures[2]: Duplicate value: \"A\"",
             ]
         );
         for name in ["", "a", "A/", "A/1", "A b"] {
-            let texts = told(json!([name]));
+            let texts = texts_of(json!([name]));
             assert!(
                 texts[0].contains("must start with an UpperCamelCase"),
                 "{texts:?}"
             );
         }
-        assert!(told(json!(["A".repeat(254)]))[0].contains("no more than 253"));
+        assert!(texts_of(json!(["A".repeat(254)]))[0].contains("no more than 253"));
     }
 
     #[test]
@@ -388,7 +389,7 @@ mod tests {
             ),
         ];
         for (mut spec, expected) in cases {
-            one_spelling_of_pod_range(&mut spec);
+            sync_pod_cidrs(&mut spec);
             assert_eq!(spec, expected);
         }
     }
@@ -414,15 +415,15 @@ mod tests {
 
     #[test]
     fn two_pod_ranges_are_of_two_families() {
-        let told = |ranges: Value| -> Vec<String> {
+        let texts_of = |ranges: Value| -> Vec<String> {
             let node = json!({"metadata": {"name": "n"}, "spec": {"podCIDRs": ranges}});
             validate(&node).iter().map(ToString::to_string).collect()
         };
-        assert!(told(json!(["192.0.2.0/24", "2001:db8::/64"])).is_empty());
+        assert!(texts_of(json!(["192.0.2.0/24", "2001:db8::/64"])).is_empty());
         let same = "spec.podCIDRs: Invalid value: [\"192.0.2.0/24\",\"192.0.3.0/24\"]: may specify no more than one CIDR for each IP family";
-        assert_eq!(told(json!(["192.0.2.0/24", "192.0.3.0/24"])), [same]);
+        assert_eq!(texts_of(json!(["192.0.2.0/24", "192.0.3.0/24"])), [same]);
         let unread = "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[1]: <nil> (invalid CIDR address: x)";
-        assert_eq!(told(json!(["192.0.2.0/24", "x"]))[1], unread);
+        assert_eq!(texts_of(json!(["192.0.2.0/24", "x"]))[1], unread);
     }
 
     #[test]

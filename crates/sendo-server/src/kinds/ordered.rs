@@ -1,4 +1,4 @@
-//! JSON whose members keep their order, as Go writes structs.
+//! Writes JSON objects with members in a fixed order, as Go marshals structs.
 
 use sendo_apimachinery::field::BadValue;
 use sendo_apimachinery::{go_json, go_quote};
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::value::Read;
 
-/// The text of a JSON object in the making.
+/// A JSON object that is being written.
 ///
-/// Kubernetes shows Go structs in annotations and messages, member by member
-/// in the order of their declaration, which a [`Value`] does not keep.
+/// Kubernetes prints Go structs in annotations and messages with fields in declaration order, which
+/// a [`Value`] does not keep.
 #[derive(Debug, Default)]
 pub(super) struct Ordered {
     members: Vec<String>,
@@ -20,19 +20,19 @@ impl Ordered {
         Ordered::default()
     }
 
-    /// A member whose text is JSON already.
+    /// Adds a member whose value is JSON text.
     pub(super) fn raw(mut self, key: &str, json: impl AsRef<str>) -> Self {
         self.members
             .push(format!("{}:{}", go_quote(key), json.as_ref()));
         self
     }
 
-    /// A member with this value.
+    /// Adds a member.
     pub(super) fn with(self, key: &str, value: &Value) -> Self {
         self.raw(key, go_json(value))
     }
 
-    /// A member with this value, left out if there is none.
+    /// Adds a member unless its value is null.
     pub(super) fn optional(self, key: &str, value: &Value) -> Self {
         if value.is_null() {
             self
@@ -41,28 +41,28 @@ impl Ordered {
         }
     }
 
-    /// A member that is always there, `""` if it is not set.
+    /// Adds a string member, `""` if it is unset.
     pub(super) fn text(self, key: &str, text: &str) -> Self {
         self.with(key, &text.into())
     }
 
-    /// The whole object as an error shows it.
+    /// The object as the bad value of an error.
     pub(super) fn bad_value(self) -> BadValue {
         BadValue::Raw(self.finish())
     }
 
-    /// The whole object.
+    /// The text of the object.
     pub(super) fn finish(self) -> String {
         format!("{{{}}}", self.members.join(","))
     }
 }
 
-/// A list of JSON texts.
+/// A JSON list of JSON texts.
 pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", items.into_iter().collect::<Vec<_>>().join(","))
 }
 
-/// A label selector in the order of its declaration.
+/// A label selector with its fields in declaration order.
 pub(super) fn selector(selector: &Value) -> String {
     if selector.is_null() {
         return "null".to_owned();

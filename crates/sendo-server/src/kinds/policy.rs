@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets.
+//! Rules of PodDisruptionBudgets.
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What a ResourceQuota may count, and for which objects.
+//! Validation of the spec of a ResourceQuota: resource names, scopes and the scope selector.
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;
@@ -17,12 +17,12 @@ const SCOPES: [&str; 7] = [
     "Terminating",
     "VolumeAttributesClass",
 ];
-const OPPOSITES: [[&str; 2]; 2] = [
+const EXCLUSIVE_SCOPES: [[&str; 2]; 2] = [
     ["BestEffort", "NotBestEffort"],
     ["NotTerminating", "Terminating"],
 ];
 
-const OF_PODS: [&str; 7] = [
+const POD_RESOURCES: [&str; 7] = [
     "cpu",
     "limits.cpu",
     "limits.memory",
@@ -43,7 +43,7 @@ pub(super) fn spec(errors: &mut Errors, spec: &Value) {
     );
 }
 
-/// Amounts of resources that can be counted.
+/// Validates the resource names and quantities of a quota.
 pub(super) fn amounts(errors: &mut Errors, path: &Path, amounts: &Value) {
     for (name, amount) in amounts.as_object().into_iter().flatten() {
         let path = path.key(name);
@@ -65,15 +65,15 @@ fn is_standard(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-/// Whether a scope says something about a resource.
-fn fits(scope: &str, resource: &str) -> bool {
+/// Whether a scope applies to a resource.
+fn applies_to(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => resource == "pods",
         "CrossNamespacePodAffinity"
         | "NotBestEffort"
         | "NotTerminating"
         | "PriorityClass"
-        | "Terminating" => OF_PODS.contains(&resource),
+        | "Terminating" => POD_RESOURCES.contains(&resource),
         "VolumeAttributesClass" => {
             matches!(resource, "persistentvolumeclaims" | "requests.storage")
         }
@@ -81,9 +81,9 @@ fn fits(scope: &str, resource: &str) -> bool {
     }
 }
 
-fn misfits<'a>(spec: &'a Value, scope: &'a str) -> impl Iterator<Item = &'a str> {
+fn resources_outside<'a>(spec: &'a Value, scope: &'a str) -> impl Iterator<Item = &'a str> {
     let names = spec.entries("hard").map(|(name, _)| name);
-    names.filter(move |name| is_standard(name) && !fits(scope, name))
+    names.filter(move |name| is_standard(name) && !applies_to(scope, name))
 }
 
 fn scopes(errors: &mut Errors, path: &Path, spec: &Value) {
@@ -93,7 +93,7 @@ fn scopes(errors: &mut Errors, path: &Path, spec: &Value) {
         if !SCOPES.contains(scope) {
             errors.push(Error::invalid(path, shown(), "unsupported scope"));
         }
-        for _ in misfits(spec, scope) {
+        for _ in resources_outside(spec, scope) {
             errors.push(Error::invalid(
                 path,
                 shown(),
@@ -105,7 +105,7 @@ fn scopes(errors: &mut Errors, path: &Path, spec: &Value) {
 }
 
 fn conflicts(errors: &mut Errors, path: &Path, scopes: &[&str], spec: &Value) {
-    for pair in OPPOSITES {
+    for pair in EXCLUSIVE_SCOPES {
         if pair.iter().all(|scope| scopes.contains(scope)) {
             errors.push(Error::invalid(
                 path,
@@ -128,7 +128,7 @@ fn selector(errors: &mut Errors, path: &Path, spec: &Value) {
                 "unsupported scope",
             ));
         }
-        for _ in misfits(spec, scope) {
+        for _ in resources_outside(spec, scope) {
             let fault = "unsupported scope applied to resource";
             errors.push(Error::invalid(path, internal(selector).bad_value(), fault));
         }
@@ -165,7 +165,7 @@ fn selector(errors: &mut Errors, path: &Path, spec: &Value) {
     conflicts(errors, path, &seen, spec);
 }
 
-/// A scope selector as Kubernetes shows its own struct in a message.
+/// A scope selector as Kubernetes prints its internal struct in a message.
 fn internal(selector: &Value) -> Ordered {
     let requirement = |requirement: &Value| {
         Ordered::new()
@@ -178,7 +178,7 @@ fn internal(selector: &Value) -> Ordered {
     Ordered::new().raw("MatchExpressions", ordered::list(requirements))
 }
 
-/// What a quota counts is fixed.
+/// Validates that the scopes did not change.
 pub(super) fn fixed_scopes(errors: &mut Errors, new: &Value, old: &Value) {
     let of = |spec: &Value| {
         let mut scopes: Vec<String> = check::texts(spec, "scopes").map(str::to_owned).collect();
@@ -196,7 +196,7 @@ pub(super) fn fixed_scopes(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// Requests above limits can never be used.
+/// Warnings for requests that exceed the limits of the same quota, and so can never be used.
 pub(super) fn warnings(quota: &Value) -> Vec<String> {
     let hard = quota.at("spec").at("hard");
     let mut warnings = Vec::new();

@@ -1,4 +1,5 @@
-//! Roles and who has them.
+//! Rules of Roles, ClusterRoles, RoleBindings and ClusterRoleBindings. Their effect is in
+//! `crate::rbac`.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,4 @@
-//! Secrets.
+//! Rules of Secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{NAMESPACE, Rules, UnknownFields, key_pair};
 
-/// The most bytes a Secret or ConfigMap may hold.
+/// The maximum size of the data of a Secret or ConfigMap, in bytes.
 pub(super) const MAX_SIZE: usize = 1024 * 1024;
 
 pub(super) const RULES: Rules = Rules {
@@ -27,7 +27,7 @@ pub(super) const RULES: Rules = Rules {
             new.at("type"),
             old.at("type"),
         );
-        frozen(&mut errors, new, old, &["data"]);
+        immutable_members(&mut errors, new, old, &["data"]);
         errors.extend(validate(new));
         errors
     },
@@ -38,7 +38,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// `stringData` is a way to write `data` without encoding it, and is never kept.
+/// Sets the default type and moves `stringData`, which is write-only, into `data`.
 fn default(secret: &mut Value) {
     secret.default_if_zero("type", "Opaque");
     let texts: Vec<(String, String)> = secret
@@ -76,7 +76,7 @@ fn validate(secret: &Value) -> Errors {
     errors
 }
 
-/// What a secret must hold follows from its type.
+/// Validates the keys and values that the type of the Secret requires.
 fn content(errors: &mut Errors, path: &Path, secret: &Value) {
     let data = secret.at("data");
     let mut require = |key: &str| {
@@ -118,7 +118,7 @@ fn content(errors: &mut Errors, path: &Path, secret: &Value) {
     }
 }
 
-/// Credentials of registries: a JSON object.
+/// Validates registry credentials, which must be a JSON object.
 fn docker_config(errors: &mut Errors, path: &Path, value: Option<&Value>) {
     let Some(value) = value else {
         errors.push(Error::required(path, ""));
@@ -132,7 +132,7 @@ fn docker_config(errors: &mut Errors, path: &Path, value: Option<&Value>) {
     }
 }
 
-/// Why bytes are no JSON object, as Go's decoder says it.
+/// Go's error message if the bytes are not a JSON object.
 fn json_object_fault(bytes: &[u8]) -> Option<String> {
     let found = match untyped(bytes, Format::Json) {
         Ok(decoded) => decoded.value,
@@ -150,7 +150,7 @@ fn json_object_fault(bytes: &[u8]) -> Option<String> {
     ))
 }
 
-/// A pair of certificate and key that is none is taken, and told.
+/// Warnings for a TLS Secret whose certificate and key are not a pair, which is accepted.
 fn warnings(secret: &Value) -> Vec<String> {
     if secret.text("type") != "kubernetes.io/tls" {
         return Vec::new();
@@ -164,25 +164,25 @@ fn warnings(secret: &Value) -> Vec<String> {
     fault.into_iter().collect()
 }
 
-/// How many bytes a value of `data` stands for.
+/// The number of bytes that a base64 value of `data` decodes to.
 pub(super) fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
 }
 
-/// Members that may not change once an object is `immutable`, nor may that mark.
-pub(super) fn frozen(errors: &mut Errors, new: &Value, old: &Value, members: &[&str]) {
-    const FROZEN: &str = "field is immutable when `immutable` is set";
+/// Validates that an object marked `immutable` changes neither these fields nor the mark.
+pub(super) fn immutable_members(errors: &mut Errors, new: &Value, old: &Value, members: &[&str]) {
+    const IMMUTABLE: &str = "field is immutable when `immutable` is set";
     if !old.is_set("immutable") {
         return;
     }
     if !new.is_set("immutable") {
-        errors.push(Error::forbidden(&Path::new("immutable"), FROZEN));
+        errors.push(Error::forbidden(&Path::new("immutable"), IMMUTABLE));
     }
     for member in members {
         if !new.entries(member).eq(old.entries(member)) {
-            errors.push(Error::forbidden(&Path::new(member), FROZEN));
+            errors.push(Error::forbidden(&Path::new(member), IMMUTABLE));
         }
     }
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_asks_for_its_keys() {
+    fn each_type_requires_its_keys() {
         let secret = |kind: &str, data: Value| json!({"metadata": {"name": "s", "namespace": "n"}, "type": kind, "data": data});
         let encoded = |text: &str| STANDARD.encode(text);
         let cases = [

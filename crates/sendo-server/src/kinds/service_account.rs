@@ -1,4 +1,4 @@
-//! ServiceAccounts.
+//! Rules of ServiceAccounts.
 
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
@@ -29,7 +29,8 @@ fn validate(account: &Value) -> Errors {
     check::new_metadata(account, Scope::Namespaced, names::dns1123_subdomain)
 }
 
-/// A secret of an account is of its own namespace: all but the name is dropped.
+/// Drops all fields of secret references except the name: the Secrets are in the account's
+/// namespace.
 fn names_of_secrets(account: &mut Value) {
     for secret in account.items_mut("secrets") {
         *secret = json!({"name": secret.at("name")});

@@ -1,13 +1,13 @@
-//! Reading and writing decoded objects.
+//! Access to the members of decoded objects.
 //!
-//! Kubernetes' rules are written on typed structs, where an absent field reads
-//! as its zero value. [`Read`] gives the same view of a [`Value`]: what is not
-//! there, or is of another type, reads as null, empty, zero or false.
+//! Kubernetes' rules work on typed structs, in which an absent field has its zero value. [`Read`]
+//! gives the same view of a [`Value`]: a member that is absent or has another type reads as null,
+//! empty, zero or false.
 
 use sendo_apimachinery::{member, member_mut};
 use serde_json::{Map, Value};
 
-/// Members of a decoded object, absent ones as zero values.
+/// Reads members of a decoded object. An absent member reads as its zero value.
 pub(crate) trait Read {
     /// The member, or null.
     fn at(&self, key: &str) -> &Value;
@@ -25,9 +25,9 @@ pub(crate) trait Read {
     fn items(&self, key: &str) -> &[Value];
     /// The entries of the member, or none.
     fn entries<'a>(&'a self, key: &str) -> impl Iterator<Item = (&'a str, &'a Value)>;
-    /// Whether the member is there and not null.
+    /// Whether the member is present and not null.
     fn has(&self, key: &str) -> bool;
-    /// The members that are there and not null: for those who look for one of many.
+    /// The names of the members that are present and not null, for a search for one of many fields.
     fn present(&self) -> Vec<&str>;
 }
 
@@ -78,7 +78,7 @@ impl Read for Value {
     }
 }
 
-/// Changing members of a decoded object.
+/// Writes members of a decoded object.
 pub(crate) trait Write {
     /// Sets the member.
     fn set(&mut self, key: &str, value: impl Into<Value>);
@@ -88,13 +88,13 @@ pub(crate) trait Write {
     fn default_to(&mut self, key: &str, value: impl Into<Value>);
     /// Sets a member that is absent, null, `""`, `0` or `false`: the default of a plain field.
     fn default_if_zero(&mut self, key: &str, value: impl Into<Value>);
-    /// The member as an object, made empty if it is none.
+    /// The member as an object. A member that is not an object is replaced by an empty one.
     fn object(&mut self, key: &str) -> &mut Value;
-    /// The member, if it is there and not null.
+    /// The member, if it is present and not null.
     fn existing(&mut self, key: &str) -> Option<&mut Value>;
     /// The items of the member, or none.
     fn items_mut(&mut self, key: &str) -> &mut [Value];
-    /// Makes the member what it is in `other`, absent if it is absent there.
+    /// Copies the member from `other`, or removes it if `other` does not have it.
     fn copy_from(&mut self, key: &str, other: &Value);
 }
 
@@ -148,7 +148,7 @@ impl Write for Value {
     }
 }
 
-/// Whether a value is what Go calls zero, or an empty list or map.
+/// Whether a value is a zero value of Go, or an empty list or map.
 pub(crate) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -160,7 +160,7 @@ pub(crate) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// A copy of `object` that says it is of `api_version`.
+/// A copy of `object` with `apiVersion` set.
 pub(crate) fn with_api_version(object: &Value, api_version: &str) -> Value {
     let mut copy = object.clone();
     copy.set("apiVersion", api_version);

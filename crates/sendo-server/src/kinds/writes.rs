@@ -1,22 +1,23 @@
-//! What a write may set: rules that many kinds share.
+//! Strategy functions that several kinds share: status, generation and metadata on create and
+//! update.
 
 use serde_json::{Value, json};
 
 use super::Cx;
 use super::value::{Read, Write};
 
-/// A new object has no status, and generation 1.
+/// Resets the status of a new object and sets generation 1.
 pub(super) fn starts_without_status(_: &Cx<'_>, object: &mut Value) {
     object.set("status", json!({}));
     first_generation(object);
 }
 
-/// A new object has generation 1.
+/// Sets generation 1.
 pub(super) fn first_generation(object: &mut Value) {
     object.object("metadata").set("generation", 1);
 }
 
-/// The status stays as it is, and a change of the spec raises the generation.
+/// Restores the status and increments the generation if the spec changed.
 pub(super) fn spec_moves_generation(_: &Cx<'_>, new: &mut Value, old: &Value) {
     new.copy_from("status", old);
     if new.at("spec") != old.at("spec") {
@@ -24,24 +25,24 @@ pub(super) fn spec_moves_generation(_: &Cx<'_>, new: &mut Value, old: &Value) {
     }
 }
 
-/// Raises the generation above that of `old`.
+/// Sets the generation to that of `old` plus one.
 pub(super) fn next_generation(new: &mut Value, old: &Value) {
     let generation = old.at("metadata").count("generation") + 1;
     new.object("metadata").set("generation", generation);
 }
 
-/// A write of the status leaves the spec as it is, and takes metadata.
+/// Prepares an update of the status that may also change metadata: restores the spec.
 pub(super) fn status_with_metadata(_: &Cx<'_>, new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
 }
 
-/// A write of the status leaves all else as it is.
+/// Prepares an update of the status alone: restores the spec and the metadata.
 pub(super) fn status_alone(_: &Cx<'_>, new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
     keep_metadata(new, old);
 }
 
-/// Restores what a subresource may not touch in metadata: all but managedFields.
+/// Restores the metadata that a subresource may not change, which is all except `managedFields`.
 pub(super) fn keep_metadata(new: &mut Value, old: &Value) {
     let kept = [
         "annotations",

@@ -1,4 +1,5 @@
-//! Rows of the kinds that say who may do what, and how requests are judged.
+//! Table rows of RBAC bindings, admission registration, API services, certificate requests and flow
+//! control.
 
 use serde_json::Value;
 
@@ -75,7 +76,7 @@ fn policy_binding(cells: &Cells<'_>) -> Vec<Value> {
     let spec = cells.spec();
     let param = spec.at("paramRef");
     let param = if !param.text("name").is_empty() {
-        // Whether the parameter has a namespace at all cannot be told from here.
+        // Whether the parameter kind is namespaced is not known here.
         format!(
             "{}/{}",
             or(param.text("namespace"), "*"),
@@ -94,7 +95,7 @@ fn policy_binding(cells: &Cells<'_>) -> Vec<Value> {
     ]
 }
 
-/// A selector as Kubernetes prints its Go struct, which is what this cell shows.
+/// A selector as Go prints Kubernetes' struct, which is what this cell shows.
 fn go_selector(selector: &Value) -> String {
     let labels = selector.entries("matchLabels");
     let labels =
@@ -170,7 +171,7 @@ fn signing_status(status: &Value) -> String {
             .iter()
             .any(|c| c.text("type") == kind)
     };
-    let judged = if has("Denied") {
+    let approval = if has("Denied") {
         "Denied"
     } else if has("Approved") {
         "Approved"
@@ -183,7 +184,7 @@ fn signing_status(status: &Value) -> String {
     } else {
         ",Issued"
     };
-    format!("{judged}{failed}{issued}")
+    format!("{approval}{failed}{issued}")
 }
 
 /// Name, PriorityLevel, MatchingPrecedence, DistinguisherMethod, Age, MissingPL.
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signing_request_tells_how_far_it_came() {
+    fn a_signing_request_shows_its_condition() {
         let cases = [
             (json!({}), "Pending"),
             (

@@ -1,4 +1,4 @@
-//! Rows of autoscalers and scales.
+//! Table rows of HorizontalPodAutoscalers and Scales.
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub(super) fn scale(cells: &Cells<'_>) -> Vec<Value> {
     vec![cells.name(), desired.into(), available.into(), cells.age()]
 }
 
-/// Current and wanted value of the first two metrics.
+/// The current and target values of the first two metrics.
 fn metrics(specs: &[Value], statuses: &[Value]) -> String {
     const MAX: usize = 2;
     if specs.is_empty() {
@@ -91,7 +91,8 @@ fn metric(spec: &Value, status: &Value) -> String {
     }
 }
 
-/// An amount; one that a report leaves out is nothing, which a report left out is not.
+/// A quantity, `<nil>` if it is absent, as Go prints a nil pointer. Without a metric status the
+/// cell is `<unknown>` instead.
 fn quantity(value: &Value) -> String {
     value.as_str().unwrap_or("<nil>").to_owned()
 }

@@ -1,4 +1,5 @@
-//! Rows of nodes, namespaces, configuration and what else a cluster keeps.
+//! Table rows of Nodes, Namespaces, ConfigMaps, Secrets, Events, Leases, quotas, classes, budgets
+//! and devices.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The rows of a Table: what `kubectl get` shows of an object.
+//! The rows of a Table, which `kubectl get` shows.
 //!
 //! Cells come in the order of the kind's columns and always include the wide
 //! ones; a client hides columns by their priority. Objects are read in their
@@ -76,7 +76,7 @@ fn core_printer(kind: &str) -> Option<Printer> {
     }
 }
 
-/// One object on its way into a row.
+/// An object whose row is being written.
 struct Cells<'a> {
     object: &'a Value,
     now: Timestamp,
@@ -99,7 +99,7 @@ impl<'a> Cells<'a> {
         self.metadata().text("name").into()
     }
 
-    /// How long ago the object was made.
+    /// The age of the object.
     fn age(&self) -> Value {
         self.since(self.metadata().at("creationTimestamp")).into()
     }
@@ -124,7 +124,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// `text`, or `other` where there is none.
+/// `text`, or `other` if it is empty.
 fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     if text.is_empty() { other } else { text }
 }
@@ -134,13 +134,13 @@ fn text_or<'a>(object: &'a Value, key: &str, other: &'a str) -> &'a str {
     object.at(key).as_str().unwrap_or(other)
 }
 
-/// Texts of a list, joined.
+/// The texts of a list, joined.
 fn joined(items: &[Value], separator: &str) -> String {
     let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
     texts.join(separator)
 }
 
-/// Labels as `a=b,c=d`, `<none>` where there are none.
+/// Labels as `a=b,c=d`, `<none>` if there are none.
 fn labels(labels: &Value) -> String {
     let Some(labels) = labels.as_object().filter(|labels| !labels.is_empty()) else {
         return "<none>".to_owned();

@@ -1,4 +1,4 @@
-//! Rows of services and what carries their traffic.
+//! Table rows of Services, Endpoints, EndpointSlices and the kinds of `networking.k8s.io`.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +94,7 @@ fn ingress(cells: &Cells<'_>) -> Vec<Value> {
     ]
 }
 
-/// The first three hosts; rules after those count as more, with a host or without.
+/// The first three hosts. Rules after these are counted as more, with or without a host.
 fn hosts(rules: &[Value]) -> String {
     const MAX: usize = 3;
     let mut hosts = Vec::new();
@@ -153,7 +153,7 @@ fn endpoints(cells: &Cells<'_>) -> Vec<Value> {
     vec![cells.name(), text.into(), cells.age()]
 }
 
-/// All addresses with all ports of a subset; addresses alone where it has no port.
+/// All addresses of a subset with all its ports, or the addresses alone if it has no port.
 fn subset_addresses(subset: &Value) -> Vec<String> {
     let addresses = || {
         subset

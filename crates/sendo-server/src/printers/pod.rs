@@ -1,4 +1,4 @@
-//! The row of a pod.
+//! The table row of a Pod.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::kinds::value::Read;
 /// Name, Ready, Status, Restarts, Age; wide: IP, Node, Nominated Node, Readiness Gates.
 pub(super) fn pod(cells: &Cells<'_>) -> Vec<Value> {
     let (spec, status) = (cells.spec(), cells.status());
-    let summary = Summary::of(cells);
+    let summary = Summary::new(cells);
     let ip = status
         .items("podIPs")
         .first()
@@ -74,7 +74,7 @@ impl Restarts {
     }
 }
 
-/// What a row tells of a pod's containers.
+/// What a row shows of the containers of a pod.
 struct Summary {
     reason: String,
     containers: usize,
@@ -83,7 +83,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(cells: &Cells<'_>) -> Self {
+    fn new(cells: &Cells<'_>) -> Self {
         let (spec, status) = (cells.spec(), cells.status());
         let sidecars = spec
             .items("initContainers")
@@ -117,10 +117,10 @@ impl Summary {
         summary
     }
 
-    /// Goes through the init containers up to the first that is not done.
+    /// Visits the init containers up to the first that has not completed.
     ///
-    /// Returns the restarts of sidecars if the pod is past its initialisation:
-    /// from then on those of the other init containers no longer count.
+    /// Returns the restarts of sidecars if the pod is initialized: from then on restarts of other
+    /// init containers are not counted.
     fn initialisation(&mut self, spec: &Value, status: &Value) -> Option<Restarts> {
         let init_containers = spec.items("initContainers");
         let mut of_sidecars = Restarts::default();
@@ -155,7 +155,8 @@ impl Summary {
         Some(of_sidecars)
     }
 
-    /// Goes through the containers, of which the first with something to tell gives the reason.
+    /// Visits the containers. The first one that is waiting with a reason or terminated determines
+    /// the status.
     fn run(&mut self, status: &Value) {
         let mut running = false;
         let mut failure = None;
@@ -192,7 +193,7 @@ impl Summary {
     }
 }
 
-/// Why a container ended: its reason, else its signal, else its exit code.
+/// Why a container terminated: its reason, else its signal, else its exit code.
 fn end_reason(terminated: &Value) -> String {
     let (reason, signal) = (terminated.text("reason"), terminated.count("signal"));
     if !reason.is_empty() {

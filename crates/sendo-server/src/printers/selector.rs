@@ -1,9 +1,9 @@
-//! Label selectors as text.
+//! Label selectors as text, for table cells.
 
 use sendo_apimachinery::selector::LabelSelector;
 use serde_json::Value;
 
-/// A selector as `app=x,!old,tier in (a,b)`, `<none>` if it names nothing, `<error>` if it cannot be read.
+/// A selector as `app=x,!old,tier in (a,b)`, `<none>` if it is empty, `<error>` if it is invalid.
 pub(super) fn or_none(selector: &Value) -> String {
     match parse(selector) {
         Ok(text) if text.is_empty() => "<none>".to_owned(),
@@ -12,7 +12,7 @@ pub(super) fn or_none(selector: &Value) -> String {
     }
 }
 
-/// A selector as `app=x,!old,tier in (a,b)`, empty if it names nothing, `<invalid>` if it cannot be read.
+/// A selector as `app=x,!old,tier in (a,b)`, empty if it is empty, `<invalid>` if it is invalid.
 pub(super) fn plain(selector: &Value) -> String {
     parse(selector).unwrap_or_else(|()| "<invalid>".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Rows of volumes, claims and storage drivers.
+//! Table rows of PersistentVolumes, PersistentVolumeClaims and the kinds of `storage.k8s.io`.
 
 use serde_json::Value;
 

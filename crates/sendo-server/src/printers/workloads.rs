@@ -1,4 +1,4 @@
-//! Rows of the kinds that run pods.
+//! Table rows of the kinds of `apps` and `batch`, ReplicationControllers and PodTemplates.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_tells_how_far_it_is() {
+    fn a_job_shows_its_progress() {
         let start = "2026-01-01T00:01:00Z";
         let cases = [
             (

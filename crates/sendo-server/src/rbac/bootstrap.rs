@@ -1,4 +1,4 @@
-//! The roles and bindings every cluster has, made or completed when a server starts.
+//! The default roles and bindings, which are created or reconciled when a server starts.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::wire;
 /// Written by `cargo xtask codegen`.
 const FACTS: &str = include_str!("../../facts/rbac.txt");
 
-/// Says whether a server may complete a role: all but `false` means yes.
+/// The annotation that disables reconciliation of a role if it is `false`.
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const BOOTSTRAPPING: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 
-/// Makes what is absent. What is there keeps what was added to it, and gets
-/// back what was taken away, unless it is annotated not to.
+/// Creates missing default roles and bindings. Existing ones keep additional rules and subjects and
+/// get missing ones back, unless reconciliation is disabled by annotation.
 pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Status> {
     let catalog = server.catalog();
     let each = described(FACTS).map(Described::object).map(|object| {
@@ -36,7 +36,7 @@ pub(crate) async fn ensure(server: &Arc<Server>) -> Result<(), Status> {
     try_join_all(each).await.map(drop)
 }
 
-/// The rules that a cluster role has from the beginning.
+/// The default rules of a ClusterRole.
 pub(crate) fn rules(cluster_role: &str) -> Vec<Rule> {
     let mut roles = described(FACTS).filter(|it| it.kind == "ClusterRole");
     let found = roles.find(|role| role.name == cluster_role);
@@ -83,9 +83,9 @@ fn begin(server: &Server, mut object: Value) -> Value {
     object
 }
 
-/// What an object becomes that lacks something; `None` if it lacks nothing or is left alone.
+/// The reconciled object, or `None` if nothing is missing or reconciliation is disabled.
 ///
-/// A binding of another role is replaced, since the role of a binding cannot change.
+/// A binding to another role is replaced, since `roleRef` is immutable.
 fn complete(old: &Value, wanted: &Value) -> Option<Value> {
     if old["metadata"]["annotations"][AUTOUPDATE] == "false" {
         return None;
@@ -120,7 +120,7 @@ fn complete(old: &Value, wanted: &Value) -> Option<Value> {
     (new != *old).then_some(new)
 }
 
-/// Appends what a list of `wanted` has and that of `own` lacks.
+/// Appends the items of a list of `wanted` that the list of `own` does not have.
 fn add(own: &mut Value, wanted: &Value, member: &str) {
     let mut items = own[member].as_array().cloned().unwrap_or_default();
     let wanted = wanted[member].as_array().into_iter().flatten();
@@ -134,15 +134,15 @@ fn add(own: &mut Value, wanted: &Value, member: &str) {
     }
 }
 
-/// An object as the facts describe it.
+/// An object in the facts file.
 struct Described<'f> {
     kind: &'f str,
-    /// With its namespace, if it has one.
+    /// The name, with the namespace if it has one.
     name: &'f str,
     members: std::str::Lines<'f>,
 }
 
-/// The objects that the facts describe.
+/// The objects in the facts file.
 fn described(facts: &str) -> impl Iterator<Item = Described<'_>> {
     facts.split("\n\n").filter_map(|paragraph| {
         let mut lines = paragraph.lines();

@@ -1,4 +1,4 @@
-//! Whether somebody's rules cover others: nobody hands out more than they hold.
+//! Privilege escalation check: whether the rules that a user holds cover other rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use sendo_apimachinery::{go_quote, status};
 use super::{ALL, Rule, covers};
 use crate::user::User;
 
-/// What of `wanted` no rule of `held` covers, in rules of one verb, resource and name each.
+/// The rules of `wanted` that no rule of `held` covers, broken down into rules with one verb,
+/// resource and name each.
 pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     wanted
         .iter()
@@ -16,8 +17,8 @@ pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
         .collect()
 }
 
-/// The refusal of a grant: who attempts it and what they lack. `absent` is what
-/// could not be found while their own rules were looked up.
+/// The error message for a grant: the user and the rules the user lacks. `absent` are the errors of
+/// resolving the user's own rules.
 pub(super) fn refusal(user: &User, missing: Vec<Rule>, absent: &[String]) -> String {
     let lacking: BTreeSet<String> = compact(missing).iter().map(describe).collect();
     let lacking: Vec<String> = lacking.into_iter().collect();
@@ -34,7 +35,7 @@ pub(super) fn refusal(user: &User, missing: Vec<Rule>, absent: &[String]) -> Str
     text
 }
 
-/// A rule as several that each have at most one verb, one resource and one name.
+/// Breaks a rule down into rules that each have at most one verb, one resource and one name.
 fn break_down(rule: &Rule) -> Vec<Rule> {
     let mut parts = Vec::new();
     let one = |word: &String| vec![word.clone()];
@@ -68,7 +69,7 @@ fn break_down(rule: &Rule) -> Vec<Rule> {
     parts
 }
 
-/// Whether one rule covers a part that [`break_down`] made.
+/// Whether one rule covers a rule that [`break_down`] returned.
 fn is_covered(part: &Rule, own: &Rule) -> bool {
     let within = |part: &[String], own: &[String]| {
         own.iter().any(|word| word == ALL) || part.iter().all(|word| own.contains(word))
@@ -104,7 +105,7 @@ fn is_resource_covered(resource: &str, own: &[String]) -> bool {
         .any(|own| own == ALL || own == resource || Some(own) == of_all.as_ref())
 }
 
-/// Puts parts of one resource and name together again, with all their verbs.
+/// Merges rules with the same resource and name into one with all their verbs.
 fn compact(parts: Vec<Rule>) -> Vec<Rule> {
     let mut whole = Vec::new();
     let mut simple: BTreeMap<[Vec<String>; 3], Rule> = BTreeMap::new();
@@ -145,7 +146,7 @@ fn describe(rule: &Rule) -> String {
     format!("{{{}}}", members.join(", "))
 }
 
-/// A list of texts as Go's `%q` shows it.
+/// A list of texts as Go's `%q` prints it.
 pub(crate) fn quoted(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| go_quote(word)).collect();
     format!("[{}]", words.join(" "))

@@ -1,5 +1,5 @@
-//! Guards writes of roles and bindings: they hand out rules, and nobody hands
-//! out more than they hold, unless they may `escalate` the role or `bind` it.
+//! Prevents privilege escalation through writes of roles and bindings: a user can grant only rules
+//! that the user holds, unless the user may `escalate` or `bind` the role.
 
 use sendo_apimachinery::Status;
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::authorise::{self, Attributes, Subject, What};
 use crate::call::Call;
 use crate::user::MASTERS;
 
-/// Refuses a new role or binding that gives more than its writer holds.
+/// Refuses a new role or binding that grants more than the user holds.
 pub(crate) async fn confirm_create(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     confirm(call, object, None).await
 }
 
-/// Refuses a change of a role or binding after which it gives more than its writer holds.
+/// Refuses an update of a role or binding that grants more than the user holds.
 pub(crate) async fn confirm_update(
     call: &Call<'_>,
     new: &Value,
@@ -31,18 +31,18 @@ async fn confirm(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result
     match facts.plural.as_str() {
         "roles" | "clusterroles" => {
             if may(call, "escalate", &facts.plural, call.name()).await?
-                || old.is_some_and(|old| only_lets_go(object, old))
+                || old.is_some_and(|old| changes_only_gc_fields(object, old))
             {
                 return Ok(());
             }
-            hold(call, object, &rules(object)).await?;
+            require_rules(call, object, &rules(object)).await?;
             if is_aggregated(object) || old.is_some_and(is_aggregated) {
-                aggregate(call, object).await?;
+                require_all_rules(call, object).await?;
             }
             Ok(())
         }
         "rolebindings" | "clusterrolebindings" => {
-            if old.is_some_and(|old| only_lets_go(object, old)) {
+            if old.is_some_and(|old| changes_only_gc_fields(object, old)) {
                 return Ok(());
             }
             let role: RoleRef =
@@ -55,7 +55,8 @@ async fn confirm(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result
                 return Ok(());
             }
             if plural == "roles" && call.namespace().is_none() {
-                // A role is looked for in the binding's namespace.
+                // A Role is looked up in the namespace of the binding, which a ClusterRoleBinding
+                // does not have.
                 return Err(Status::bad_request("Namespace parameter required."));
             }
             let namespace = call.namespace().unwrap_or_default();
@@ -64,7 +65,7 @@ async fn confirm(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result
                 Some(rules.to_vec())
             });
             match rules.await? {
-                Some(rules) => hold(call, object, &rules).await,
+                Some(rules) => require_rules(call, object, &rules).await,
                 None => Err(Status::not_found(
                     &call.resource.group_resource(),
                     &role.name,
@@ -75,9 +76,9 @@ async fn confirm(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result
     }
 }
 
-/// Whether the writer was given a verb on roles that lifts the guard.
+/// Whether the user may use a verb on the role that disables the check.
 async fn may(call: &Call<'_>, verb: &str, resource: &str, name: &str) -> Result<bool, Status> {
-    let asked = Attributes {
+    let attributes = Attributes {
         user: &call.request.user,
         verb,
         what: What::Resource(Subject {
@@ -88,11 +89,13 @@ async fn may(call: &Call<'_>, verb: &str, resource: &str, name: &str) -> Result<
             ..Subject::default()
         }),
     };
-    Ok(authorise::judge(call.server, &asked).await?.is_allowed())
+    Ok(authorise::judge(call.server, &attributes)
+        .await?
+        .is_allowed())
 }
 
-/// Refuses unless the writer holds all of `rules`, there where the object lives.
-async fn hold(call: &Call<'_>, object: &Value, rules: &[Rule]) -> Result<(), Status> {
+/// Refuses unless the user holds all of `rules` in the namespace of the object.
+async fn require_rules(call: &Call<'_>, object: &Value, rules: &[Rule]) -> Result<(), Status> {
     let user = &call.request.user;
     let resource = call.resource.group_resource();
     let namespace = call.namespace().unwrap_or_default();
@@ -114,8 +117,9 @@ async fn hold(call: &Call<'_>, object: &Value, rules: &[Rule]) -> Result<(), Sta
     Err(Status::forbidden(&resource, name, why))
 }
 
-/// A role that gathers others can come to hold anything.
-async fn aggregate(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+/// Refuses an aggregated role unless the user holds all rules, since aggregation can give it any
+/// rule.
+async fn require_all_rules(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     let all = || vec!["*".to_owned()];
     let everything = [
         Rule {
@@ -130,7 +134,7 @@ async fn aggregate(call: &Call<'_>, object: &Value) -> Result<(), Status> {
             ..Rule::default()
         },
     ];
-    hold(call, object, &everything).await.map_err(|_| {
+    require_rules(call, object, &everything).await.map_err(|_| {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let why = "must have cluster-admin privileges to use the aggregationRule";
         Status::forbidden(&call.resource.group_resource(), name, why)
@@ -146,8 +150,9 @@ fn rules(role: &Value) -> Vec<Rule> {
     serde_json::from_value(role["rules"].clone()).unwrap_or_default()
 }
 
-/// Whether nothing changes but what lets the garbage collector delete the object.
-fn only_lets_go(new: &Value, old: &Value) -> bool {
+/// Whether an update changes only owner references and finalizers, which the garbage collector
+/// needs.
+fn changes_only_gc_fields(new: &Value, old: &Value) -> bool {
     let strip = |object: &Value| {
         let mut object = object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -171,9 +176,9 @@ mod tests {
         let old =
             json!({"metadata": {"name": "r", "finalizers": ["x"]}, "rules": [{"verbs": ["get"]}]});
         let new = json!({"metadata": {"name": "r"}, "rules": [{"verbs": ["get"]}]});
-        assert!(only_lets_go(&new, &old));
+        assert!(changes_only_gc_fields(&new, &old));
         let more =
             json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "rules": [{"verbs": ["get"]}]});
-        assert!(!only_lets_go(&more, &old));
+        assert!(!changes_only_gc_fields(&more, &old));
     }
 }

@@ -1,8 +1,8 @@
-//! Role-based access control: rules, who holds them, and who may hand them out.
+//! Role-based access control: rules, the users who hold them, and the users who may grant them.
 //!
-//! `policy` is the index that every request is judged by, `escalation` the
-//! arithmetic of rules, `grants` what guards writes of roles and bindings,
-//! `bootstrap` what a new cluster has.
+//! `policy` is the index by which requests are authorized. `escalation` compares rules and `grants`
+//! uses it to check writes of roles and bindings. `bootstrap` creates the default roles and
+//! bindings.
 
 pub(crate) mod bootstrap;
 mod escalation;
@@ -19,10 +19,10 @@ use crate::authorise::{Attributes, What};
 /// The API group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The star that stands for all.
+/// The wildcard.
 const ALL: &str = "*";
 
-/// What a role allows: verbs, on resources or on paths that name none.
+/// A policy rule: verbs on resources or on non-resource URLs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
@@ -42,7 +42,7 @@ pub(crate) struct Rule {
     pub(crate) non_resource_urls: Vec<String>,
 }
 
-/// A list that may be written as null.
+/// Deserializes a list that may be null.
 pub(crate) fn nullable<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -52,21 +52,24 @@ where
 }
 
 impl Rule {
-    /// Whether the rule allows what is asked for.
-    pub(crate) fn allows(&self, asked: &Attributes<'_>) -> bool {
-        if !has(&self.verbs, asked.verb) {
+    /// Whether the rule allows a request with these attributes.
+    pub(crate) fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        if !has(&self.verbs, attributes.verb) {
             return false;
         }
-        match &asked.what {
+        match &attributes.what {
             What::Path(path) => self.non_resource_urls.iter().any(|url| covers(url, path)),
-            What::Resource(asked) => {
-                has(&self.api_groups, asked.group)
+            What::Resource(requested) => {
+                has(&self.api_groups, requested.group)
                     && self
                         .resources
                         .iter()
-                        .any(|own| names(own, asked.resource, asked.subresource))
+                        .any(|own| names(own, requested.resource, requested.subresource))
                     && (self.resource_names.is_empty()
-                        || self.resource_names.iter().any(|name| name == asked.name))
+                        || self
+                            .resource_names
+                            .iter()
+                            .any(|name| name == requested.name))
             }
         }
     }
@@ -76,7 +79,8 @@ fn has(set: &[String], wanted: &str) -> bool {
     set.iter().any(|own| own == ALL || own == wanted)
 }
 
-/// Whether a path of a rule stands for `path`: itself, or all that begins like it.
+/// Whether a non-resource URL of a rule matches `path`: it is equal, or a prefix that ends with
+/// `*`.
 fn covers(own: &str, path: &str) -> bool {
     own == path
         || own
@@ -84,7 +88,7 @@ fn covers(own: &str, path: &str) -> bool {
             .is_some_and(|_| path.starts_with(own.trim_end_matches('*')))
 }
 
-/// Whether a resource of a rule is the one asked for. `pods/*` is nobody's name.
+/// Whether a resource of a rule matches. `pods/*` is not a wildcard.
 fn names(own: &str, resource: &str, subresource: &str) -> bool {
     if own == ALL {
         return true;

@@ -1,4 +1,4 @@
-//! The index of who holds which rules.
+//! The index of roles and bindings by the users and groups they are bound to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,25 +14,26 @@ use crate::authorise::{Attributes, What};
 use crate::follow::View;
 use crate::user::{self, User};
 
-/// Every role and binding of the cluster, found by whom it is for.
+/// All roles and bindings of the cluster, indexed by subject.
 ///
-/// What a user may do costs the rules that user holds, however many others there are.
+/// The cost of a lookup depends only on the number of rules bound to the user and the user's
+/// groups.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
-    /// By namespace, the empty one for cluster roles, then by name.
+    /// By namespace (empty for ClusterRoles), then by name.
     roles: HashMap<String, HashMap<String, Arc<[Rule]>>>,
     bindings: HashMap<String, Arc<Binding>>,
-    users: HashMap<String, Held>,
-    groups: HashMap<String, Held>,
+    users: HashMap<String, Bindings>,
+    groups: HashMap<String, Bindings>,
 }
 
 /// The bindings to one user or group, by namespace and name.
-type Held = BTreeMap<String, BTreeMap<String, Arc<Binding>>>;
+type Bindings = BTreeMap<String, BTreeMap<String, Arc<Binding>>>;
 
-/// Where roles and bindings are kept.
+/// The storage prefix of roles and bindings.
 pub(crate) const PREFIXES: &[&str] = &["/registry/rbac.authorization.k8s.io/"];
 
-/// A binding of a role to those who hold it.
+/// A RoleBinding or ClusterRoleBinding.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Binding {
@@ -42,10 +43,10 @@ pub(crate) struct Binding {
     name: String,
     role_ref: RoleRef,
     #[serde(default, deserialize_with = "nullable")]
-    subjects: Vec<Holder>,
+    subjects: Vec<Subject>,
 }
 
-/// The role that a binding gives.
+/// The `roleRef` of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RoleRef {
@@ -56,7 +57,7 @@ pub(crate) struct RoleRef {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Holder {
+struct Subject {
     kind: String,
     name: String,
     namespace: String,
@@ -69,35 +70,35 @@ struct Role {
     rules: Vec<Rule>,
 }
 
-/// Why somebody may do something: a binding, and the holder in it.
+/// Why a request is allowed: a binding, and the subject in it that is the user.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     binding: Arc<Binding>,
-    holder: usize,
+    subject: usize,
 }
 
-/// What [`Policy::find`] found.
+/// The result of [`Policy::find`].
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A rule that allows it.
+    /// A binding to a role with a rule that allows the request.
     Grant(Grant),
-    /// None; these roles are bound to the user and are absent.
+    /// No rule allows the request. These roles are bound to the user but do not exist.
     Nothing(Vec<RoleRef>),
 }
 
 impl Policy {
-    /// Finds a rule that allows what is asked for.
-    pub(crate) fn find(&self, asked: &Attributes<'_>) -> Found {
-        let namespace = match &asked.what {
+    /// Finds a rule that allows a request.
+    pub(crate) fn find(&self, attributes: &Attributes<'_>) -> Found {
+        let namespace = match &attributes.what {
             What::Resource(subject) => subject.namespace,
             What::Path(_) => "",
         };
         let mut found = Found::Nothing(Vec::new());
-        self.visit(asked.user, namespace, |binding, rules| {
+        self.visit(attributes.user, namespace, |binding, rules| {
             match (rules, &mut found) {
-                (Ok(rules), _) if rules.iter().any(|rule| rule.allows(asked)) => {
+                (Ok(rules), _) if rules.iter().any(|rule| rule.allows(attributes)) => {
                     found = Found::Grant(Grant {
-                        holder: binding.holder(asked.user).unwrap_or_default(),
+                        subject: binding.subject(attributes.user).unwrap_or_default(),
                         binding: Arc::clone(binding),
                     });
                     return ControlFlow::Break(());
@@ -110,7 +111,8 @@ impl Policy {
         found
     }
 
-    /// All rules a user holds in a namespace, and the roles bound to the user that are absent.
+    /// All rules that a user holds in a namespace, and the roles bound to the user that do not
+    /// exist.
     pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<RoleRef>) {
         let (mut held, mut absent) = (Vec::new(), Vec::new());
         self.visit(user, namespace, |_, rules| {
@@ -123,7 +125,8 @@ impl Policy {
         (held, absent)
     }
 
-    /// The rules of the role a binding in `namespace` names; `None` if it is absent.
+    /// The rules of the role that a binding in `namespace` refers to, or `None` if it does not
+    /// exist.
     pub(crate) fn rules(&self, role: &RoleRef, namespace: &str) -> Option<&[Rule]> {
         let namespace = match role.kind.as_str() {
             "Role" => namespace,
@@ -134,7 +137,8 @@ impl Policy {
         Some(rules)
     }
 
-    /// Visits what is bound to a user: in the whole cluster, then in the namespace, by name.
+    /// Visits the bindings of a user: ClusterRoleBindings, then the RoleBindings of the namespace,
+    /// each by name.
     fn visit<'a>(
         &'a self,
         user: &User,
@@ -142,22 +146,22 @@ impl Policy {
         mut visit: impl FnMut(&'a Arc<Binding>, Result<&'a [Rule], &'a RoleRef>) -> ControlFlow<()>,
     ) {
         let groups = user.groups.iter().map(|group| self.groups.get(group));
-        let held: Vec<&Held> = std::iter::once(self.users.get(&user.name))
+        let held: Vec<&Bindings> = std::iter::once(self.users.get(&user.name))
             .chain(groups)
             .flatten()
             .collect();
-        let places = ["", namespace];
-        for place in &places[..1 + usize::from(!namespace.is_empty())] {
+        let namespaces = ["", namespace];
+        for namespace in &namespaces[..1 + usize::from(!namespace.is_empty())] {
             let mut bindings: Vec<_> = held
                 .iter()
-                .filter_map(|held| held.get(*place))
+                .filter_map(|held| held.get(*namespace))
                 .flat_map(BTreeMap::values)
                 .collect();
             bindings.sort_by(|a, b| a.name.cmp(&b.name));
             bindings.dedup_by(|a, b| Arc::ptr_eq(a, b));
             for binding in bindings {
                 let role = &binding.role_ref;
-                let rules = self.rules(role, place).ok_or(role);
+                let rules = self.rules(role, namespace).ok_or(role);
                 if visit(binding, rules).is_break() {
                     return;
                 }
@@ -166,8 +170,8 @@ impl Policy {
     }
 
     fn bind(&mut self, binding: &Arc<Binding>) {
-        for holder in &binding.subjects {
-            let Some(held) = self.held(holder, &binding.namespace) else {
+        for subject in &binding.subjects {
+            let Some(held) = self.bindings_of(subject, &binding.namespace) else {
                 continue;
             };
             held.entry(binding.namespace.clone())
@@ -177,8 +181,8 @@ impl Policy {
     }
 
     fn unbind(&mut self, binding: &Binding) {
-        for holder in &binding.subjects {
-            let Some(held) = self.held(holder, &binding.namespace) else {
+        for subject in &binding.subjects {
+            let Some(held) = self.bindings_of(subject, &binding.namespace) else {
                 continue;
             };
             if let Some(here) = held.get_mut(&binding.namespace) {
@@ -188,20 +192,20 @@ impl Policy {
                 }
             }
             if held.is_empty() {
-                match holder.kind.as_str() {
-                    "Group" => self.groups.remove(&holder.name),
-                    _ => self.users.remove(&*holder.user_name(&binding.namespace)),
+                match subject.kind.as_str() {
+                    "Group" => self.groups.remove(&subject.name),
+                    _ => self.users.remove(&*subject.user_name(&binding.namespace)),
                 };
             }
         }
     }
 
-    /// The place of a holder in the index; nobody's if the kind is not known.
-    fn held(&mut self, holder: &Holder, namespace: &str) -> Option<&mut Held> {
-        match holder.kind.as_str() {
-            "Group" => Some(self.groups.entry(holder.name.clone()).or_default()),
+    /// The bindings of a subject in the index, `None` if its kind is unknown.
+    fn bindings_of(&mut self, subject: &Subject, namespace: &str) -> Option<&mut Bindings> {
+        match subject.kind.as_str() {
+            "Group" => Some(self.groups.entry(subject.name.clone()).or_default()),
             "User" | "ServiceAccount" => {
-                let name = holder.user_name(namespace).into_owned();
+                let name = subject.user_name(namespace).into_owned();
                 Some(self.users.entry(name).or_default())
             }
             _ => None,
@@ -209,30 +213,30 @@ impl Policy {
     }
 }
 
-/// A key below [`PREFIXES`], taken apart.
-enum Place<'a> {
+/// A parsed key below [`PREFIXES`].
+enum RbacKey<'a> {
     Role { namespace: &'a str, name: &'a str },
     Binding { namespace: &'a str, name: &'a str },
 }
 
-fn place(key: &str) -> Option<Place<'_>> {
+fn parse_key(key: &str) -> Option<RbacKey<'_>> {
     let (plural, rest) = key.strip_prefix(PREFIXES[0])?.split_once('/')?;
     Some(match plural {
-        "clusterroles" => Place::Role {
+        "clusterroles" => RbacKey::Role {
             namespace: "",
             name: rest,
         },
-        "clusterrolebindings" => Place::Binding {
+        "clusterrolebindings" => RbacKey::Binding {
             namespace: "",
             name: rest,
         },
         "roles" => {
             let (namespace, name) = rest.split_once('/')?;
-            Place::Role { namespace, name }
+            RbacKey::Role { namespace, name }
         }
         "rolebindings" => {
             let (namespace, name) = rest.split_once('/')?;
-            Place::Binding { namespace, name }
+            RbacKey::Binding { namespace, name }
         }
         _ => return None,
     })
@@ -241,16 +245,16 @@ fn place(key: &str) -> Option<Place<'_>> {
 impl View for Policy {
     fn put(&mut self, entry: &Entry) {
         self.remove(&entry.key);
-        match place(&entry.key) {
-            Some(Place::Role { namespace, name }) => {
+        match parse_key(&entry.key) {
+            Some(RbacKey::Role { namespace, name }) => {
                 let role: Role = serde_json::from_slice(&entry.value).unwrap_or_default();
                 self.roles
                     .entry(namespace.to_owned())
                     .or_default()
                     .insert(name.to_owned(), role.rules.into());
             }
-            Some(Place::Binding { namespace, name }) => {
-                // What was stored was validated: anything else is nobody's.
+            Some(RbacKey::Binding { namespace, name }) => {
+                // Stored bindings are valid. One that cannot be decoded grants nothing.
                 let Ok(binding) = serde_json::from_slice::<Binding>(&entry.value) else {
                     return;
                 };
@@ -267,8 +271,8 @@ impl View for Policy {
     }
 
     fn remove(&mut self, key: &str) {
-        match place(key) {
-            Some(Place::Role { namespace, name }) => {
+        match parse_key(key) {
+            Some(RbacKey::Role { namespace, name }) => {
                 let Some(here) = self.roles.get_mut(namespace) else {
                     return;
                 };
@@ -277,7 +281,7 @@ impl View for Policy {
                     self.roles.remove(namespace);
                 }
             }
-            Some(Place::Binding { .. }) => {
+            Some(RbacKey::Binding { .. }) => {
                 if let Some(binding) = self.bindings.remove(key) {
                     self.unbind(&binding);
                 }
@@ -288,20 +292,21 @@ impl View for Policy {
 }
 
 impl Binding {
-    /// The first holder that is `user`.
-    fn holder(&self, user: &User) -> Option<usize> {
+    /// The index of the first subject that is `user`.
+    fn subject(&self, user: &User) -> Option<usize> {
         self.subjects
             .iter()
-            .position(|holder| match holder.kind.as_str() {
-                "Group" => user.is_in(&holder.name),
-                "User" | "ServiceAccount" => holder.user_name(&self.namespace) == user.name,
+            .position(|subject| match subject.kind.as_str() {
+                "Group" => user.is_in(&subject.name),
+                "User" | "ServiceAccount" => subject.user_name(&self.namespace) == user.name,
                 _ => false,
             })
     }
 }
 
-impl Holder {
-    /// The name that the user has. An account without a namespace is of the binding's.
+impl Subject {
+    /// The user name of the subject. A ServiceAccount without a namespace is in that of the
+    /// binding.
     fn user_name(&self, namespace: &str) -> std::borrow::Cow<'_, str> {
         if self.kind != "ServiceAccount" {
             return self.name.as_str().into();
@@ -318,7 +323,7 @@ impl Holder {
     }
 }
 
-/// The sentence of an access review.
+/// The reason in the response to an access review.
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Binding {
@@ -333,16 +338,16 @@ impl fmt::Display for Grant {
         };
         let role = go_quote(&role_ref.name);
         write!(f, "{kind} {name} of {} {role}", role_ref.kind)?;
-        let Some(holder) = subjects.get(self.holder) else {
+        let Some(subject) = subjects.get(self.subject) else {
             return Ok(());
         };
-        let who = match holder.kind.as_str() {
+        let who = match subject.kind.as_str() {
             "ServiceAccount" => {
-                format!("{}/{}", holder.name, holder.account_namespace(namespace))
+                format!("{}/{}", subject.name, subject.account_namespace(namespace))
             }
-            _ => holder.name.clone(),
+            _ => subject.name.clone(),
         };
-        write!(f, " to {} {}", holder.kind, go_quote(&who))
+        write!(f, " to {} {}", subject.kind, go_quote(&who))
     }
 }
 
@@ -434,7 +439,7 @@ mod tests {
             why(&policy, &robot, "n", "secrets").unwrap(),
             "RoleBinding \"b/n\" of ClusterRole \"c\" to ServiceAccount \"robot/n\""
         );
-        // A binding of the cluster has no namespace to lend.
+        // A ClusterRoleBinding has no namespace that the account could be in.
         assert_eq!(why(&policy, &robot, "m", "secrets"), None);
     }
 

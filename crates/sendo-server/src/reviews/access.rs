@@ -1,4 +1,4 @@
-//! Whether somebody may do something.
+//! Access reviews: SubjectAccessReview, SelfSubjectAccessReview and LocalSubjectAccessReview.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta;
@@ -25,8 +25,8 @@ pub(super) async fn status(call: &Call<'_>, review: &Value, kind: &str) -> Resul
     };
     let (fields, field_fault) = fields(&review["spec"]["resourceAttributes"]["fieldSelector"]);
     let label_fault = labels(&review["spec"]["resourceAttributes"]["labelSelector"]);
-    let asked = attributes(&user, &review["spec"], fields);
-    let verdict = authorise::judge(call.server, &asked).await?;
+    let requested = attributes(&user, &review["spec"], fields);
+    let verdict = authorise::judge(call.server, &requested).await?;
     let mut status = json!({"allowed": verdict.is_allowed()});
     let reason = verdict.reason();
     if !reason.is_empty() {
@@ -54,7 +54,7 @@ pub(super) async fn status(call: &Call<'_>, review: &Value, kind: &str) -> Resul
     Ok(status)
 }
 
-/// Whom a review is about.
+/// The user that a review is about.
 fn subject(spec: &Value) -> User {
     let list = |value: &Value| serde_json::from_value(value.clone()).unwrap_or_default();
     User {
@@ -97,7 +97,7 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What is wrong with a review.
+/// Validates a review.
 fn faults(call: &Call<'_>, review: &Value, kind: &str) -> Vec<Error> {
     let spec = Path::new("spec");
     let own = &review["spec"];
@@ -154,7 +154,7 @@ fn faults(call: &Call<'_>, review: &Value, kind: &str) -> Vec<Error> {
     errors
 }
 
-/// As the Go type writes it.
+/// The path attributes as Go marshals their struct.
 fn shown_path(path: &Value) -> BadValue {
     BadValue::Raw(format!(
         "{{\"Path\":{},\"Verb\":{}}}",
@@ -163,7 +163,7 @@ fn shown_path(path: &Value) -> BadValue {
     ))
 }
 
-/// Metadata with its members, and those of its managers, in the order of their declaration in Go.
+/// Metadata with its fields and those of its managers in Go's declaration order.
 fn metadata_text(metadata: &Value) -> String {
     const MANAGER: [&str; 7] = [
         "manager",
@@ -191,7 +191,7 @@ fn metadata_text(metadata: &Value) -> String {
     format!("{{{}}}", shown.join(","))
 }
 
-/// Whether metadata says nothing, but perhaps where the review is made.
+/// Whether metadata is empty, except for the namespace of a local review.
 fn is_empty(metadata: &Value, local: bool) -> bool {
     let mut members = metadata.as_object().into_iter().flatten();
     members.all(|(key, value)| {
@@ -200,7 +200,7 @@ fn is_empty(metadata: &Value, local: bool) -> bool {
     })
 }
 
-/// What a selector of a review selects by.
+/// Whether a selector of a review selects by fields or labels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Selector {
     Field,
@@ -237,7 +237,7 @@ fn selector_faults(errors: &mut Vec<Error>, path: &Path, selector: &Value, of: S
                 let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
                 errors.push(Error::forbidden(&path.child("values"), why));
             }
-            // Newer clients may know more operators.
+            // Unknown operators are accepted, since newer clients may send them.
             _ => {}
         }
         if of == Selector::Label {
@@ -257,7 +257,7 @@ fn selector_faults(errors: &mut Vec<Error>, path: &Path, selector: &Value, of: S
     }
 }
 
-/// How much of a selector could not be read.
+/// How much of a selector could not be parsed.
 enum Ignored {
     Wholly,
     Partially,
@@ -270,8 +270,8 @@ fn ignored(read: usize) -> Ignored {
     }
 }
 
-/// The fields that a review narrows a collection to. What cannot be read is
-/// left out, which asks for more and so is on the safe side.
+/// The field selector of a review. Requirements that cannot be parsed are dropped, so that the
+/// review asks for more, which is the safe direction.
 fn fields(selector: &Value) -> (FieldSelector, Option<Ignored>) {
     let requirements = items(&selector["requirements"]);
     if requirements.is_empty() {
@@ -302,7 +302,7 @@ fn fields(selector: &Value) -> (FieldSelector, Option<Ignored>) {
     (FieldSelector::new(read), fault)
 }
 
-/// Whether the labels of a review can be read; nobody is judged by them.
+/// Checks whether the label selector of a review can be parsed. RBAC does not use it.
 fn labels(selector: &Value) -> Option<Ignored> {
     let requirements = items(&selector["requirements"]);
     if requirements.is_empty() {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_of_a_selector_cannot_be_read_is_told() {
+    fn unparsable_parts_of_a_selector_are_reported() {
         let (fields, fault) = fields(&json!({"requirements": [
             {"key": "spec.nodeName", "operator": "In", "values": ["a"]},
             {"key": "x", "operator": "Exists"},

@@ -1,4 +1,4 @@
-//! Whose a bearer token is.
+//! Authentication of bearer tokens.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use crate::server::Server;
 use crate::user::{self, User};
 use crate::wire;
 
-/// Who signed the tokens that are kept in Secrets.
+/// The issuer of legacy tokens, which are kept in Secrets.
 pub(crate) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-/// Says when a token in a Secret was last seen.
+/// The label with the day on which a legacy token was last used.
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const INVALIDATED: &str = "service account token has been invalidated";
 
-/// How much clocks may differ, in seconds.
+/// The tolerated clock skew, in seconds.
 const LEEWAY: i64 = 60;
 
-/// The user of a good token.
+/// The user of a valid token.
 #[derive(Debug)]
 pub(crate) struct Authenticated {
     pub(crate) user: User,
-    /// For which of the audiences asked for the token is good.
+    /// The requested audiences that the token is valid for.
     pub(crate) audiences: Vec<String>,
 }
 
 impl Server {
-    /// Whom tokens are for that are used with this server.
+    /// The audiences of this server.
     pub(crate) fn audiences(&self) -> Vec<String> {
         vec![ISSUER.to_owned()]
     }
 
-    /// The user of `token`, which must be good for one of `audiences`.
+    /// Authenticates `token`, which must be valid for one of `audiences`.
     ///
-    /// The error is Kubernetes' own text.
+    /// The error is Kubernetes' message.
     pub(crate) async fn token_user(
         &self,
         token: &str,
@@ -48,7 +48,7 @@ impl Server {
     ) -> Result<Authenticated, String> {
         const INVALID: &str = "invalid bearer token";
         if let Some(user) = self.credentials.given(token) {
-            // A plain token is for this server, and says nothing of others.
+            // A static token is valid for this server's audiences only.
             let own = self.audiences().into_iter();
             let audiences: Vec<String> = own.filter(|own| audiences.contains(own)).collect();
             return match audiences.is_empty() {
@@ -65,7 +65,7 @@ impl Server {
         found.map_err(|why| format!("[{INVALID}, {why}]"))
     }
 
-    /// The user of a token that was requested.
+    /// Authenticates a token of the TokenRequest API.
     async fn account_token(&self, token: &str, wanted: &[String]) -> Result<Authenticated, String> {
         let claims = self.credentials.claims(token).await?;
         let audiences = audiences(&claims["aud"], wanted)?;
@@ -92,7 +92,7 @@ impl Server {
         }
         let node = &own["node"];
         if node.is_object() {
-            // A pod's token only tells where the pod is.
+            // In a token of a pod the node is informational only.
             if !own["pod"].is_object() {
                 self.check_bound("nodes", "node", None, node).await?;
             }
@@ -142,7 +142,8 @@ impl Server {
         Ok(())
     }
 
-    /// Refuses a token whose object is gone, or is another one of the name.
+    /// Refuses a token whose bound object was deleted or replaced by another one with the same
+    /// name.
     async fn check_bound(
         &self,
         plural: &str,
@@ -166,7 +167,7 @@ impl Server {
         Ok(())
     }
 
-    /// The user of a token that is kept in a Secret.
+    /// Authenticates a legacy token, which is kept in a Secret.
     async fn secret_token(&self, token: &str, wanted: &[String]) -> Result<Authenticated, String> {
         let claims = self.credentials.claims(token).await?;
         let audiences = audiences(&claims["aud"], wanted)?;
@@ -211,7 +212,7 @@ impl Server {
                 Meta::of(&owner).uid()
             ));
         }
-        self.tell_use(&entry, &kept).await;
+        self.record_use(&entry, &kept).await;
         if !text(&kept["metadata"]["labels"][INVALID_SINCE]).is_empty() {
             return Err(format!(
                 "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
@@ -222,9 +223,9 @@ impl Server {
         Ok(Authenticated { user, audiences })
     }
 
-    /// Notes on a Secret the day its token was last used. Whoever asks does not
-    /// wait for more than one attempt: tomorrow is another day.
-    async fn tell_use(&self, entry: &Arc<Entry>, secret: &Value) {
+    /// Labels a Secret with the day on which its token was last used. There is only one attempt, so
+    /// that the request is not delayed: the next use tries again.
+    async fn record_use(&self, entry: &Arc<Entry>, secret: &Value) {
         let now = self.world.clock().wall();
         let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
         let tomorrow = now.checked_add(24.hours()).map(day).unwrap_or_default();
@@ -251,14 +252,14 @@ impl Server {
         }
     }
 
-    /// Whether an object has been deleted, and that long enough ago.
+    /// Whether an object has been terminating for longer than the leeway.
     fn has_gone(&self, object: &Value) -> bool {
         let deleted = Meta::of(object).deletion_timestamp();
         let deleted = deleted.and_then(|at| at.parse::<Timestamp>().ok());
         deleted.is_some_and(|at| at.as_second() + LEEWAY < self.world.clock().wall().as_second())
     }
 
-    /// An object of the core group.
+    /// Reads an object of the core group.
     async fn stored(
         &self,
         plural: &str,
@@ -284,7 +285,7 @@ fn extra(user: &mut User, key: &str, value: &str) {
     user.extra.insert(key, vec![value.to_owned()]);
 }
 
-/// For which of the audiences asked for a token is good; one without any is for this server.
+/// The requested audiences that a token is valid for. A token without audiences is for this server.
 fn audiences(claim: &Value, wanted: &[String]) -> Result<Vec<String>, String> {
     let own: Vec<String> = match claim {
         Value::String(one) => vec![one.clone()],
@@ -303,7 +304,7 @@ fn audiences(claim: &Value, wanted: &[String]) -> Result<Vec<String>, String> {
     Ok(common)
 }
 
-/// Whether the Secret's data is this token, compared in the same time for all that differ.
+/// Whether the data of the Secret is this token, compared in constant time.
 fn is_same(data: &str, token: &str) -> bool {
     use base64::Engine as _;
     let kept = base64::engine::general_purpose::STANDARD

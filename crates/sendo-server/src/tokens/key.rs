@@ -1,4 +1,4 @@
-//! The key that tokens of service accounts are signed with: JSON Web Tokens, ES256.
+//! The key that signs the tokens of service accounts (JSON Web Tokens, ES256).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -12,18 +12,18 @@ use ring::signature::{
 use serde_json::{Value, json};
 
 const ALGORITHM: &str = "ES256";
-/// What comes before the point in the DER of a public key on this curve.
+/// The DER prefix of a public key on this curve, before its point.
 const PUBLIC_KEY_HEAD: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// The text of a signature that is not ours.
+/// The error message for a signature of another key.
 const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic primitive";
 
 /// A key pair on the curve P-256.
 ///
-/// It is made from the operating system's randomness, and so are signatures:
-/// they differ from run to run in a seeded world too.
+/// Keys and signatures use the operating system's randomness, so they differ between runs even in a
+/// seeded world.
 pub(crate) struct SigningKey {
     pair: EcdsaKeyPair,
     random: SystemRandom,
@@ -31,7 +31,7 @@ pub(crate) struct SigningKey {
     id: String,
 }
 
-/// The key cannot be made or read.
+/// The key cannot be generated or decoded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyError {
     #[error("the cryptography library cannot make a key for tokens")]
@@ -40,7 +40,7 @@ pub(crate) enum KeyError {
     Read(ring::error::KeyRejected),
 }
 
-/// A text that nobody guesses, to be a bearer token.
+/// A random text that can be a bearer token.
 pub(crate) fn secret() -> Result<String, KeyError> {
     let mut bytes = [0; 32];
     let random = SystemRandom::new();
@@ -49,7 +49,7 @@ pub(crate) fn secret() -> Result<String, KeyError> {
 }
 
 impl SigningKey {
-    /// A new key.
+    /// Generates a key.
     pub(crate) fn generate() -> Result<Self, KeyError> {
         let random = SystemRandom::new();
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
@@ -57,7 +57,7 @@ impl SigningKey {
         SigningKey::read(document.as_ref())
     }
 
-    /// The key of a PKCS #8 document.
+    /// Decodes the key of a PKCS #8 document.
     pub(crate) fn read(document: &[u8]) -> Result<Self, KeyError> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document, &random)
@@ -73,12 +73,12 @@ impl SigningKey {
         })
     }
 
-    /// The PKCS #8 document. A secret.
+    /// The PKCS #8 document, which is secret.
     pub(crate) fn document(&self) -> Bytes {
         self.document.clone()
     }
 
-    /// A token with these claims.
+    /// Signs a token with these claims.
     pub(crate) fn sign(&self, claims: &Value) -> Result<String, String> {
         let header = json!({"alg": ALGORITHM, "kid": self.id});
         let signed = format!(
@@ -110,7 +110,7 @@ impl SigningKey {
 
     /// The public key as a JSON Web Key.
     pub(crate) fn public(&self) -> Value {
-        // An uncompressed point: a mark, then both coordinates.
+        // An uncompressed point: a byte that says so, then both coordinates.
         let point = &self.pair.public_key().as_ref()[1..];
         let (x, y) = point.split_at(point.len() / 2);
         json!({
@@ -119,7 +119,7 @@ impl SigningKey {
         })
     }
 
-    /// How its signatures are made.
+    /// The signature algorithm.
     pub(crate) fn algorithm(&self) -> &'static str {
         ALGORITHM
     }
@@ -129,7 +129,7 @@ fn part(text: &str) -> Option<Value> {
     serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
 }
 
-/// The claims of a token that may be anybody's; `None` if it is no such token at all.
+/// The claims of a token whose signature was not verified, `None` if it is not a JSON Web Token.
 pub(super) fn unverified(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (_, claims, _) = (parts.next()?, parts.next()?, parts.next()?);
@@ -141,7 +141,7 @@ pub(super) fn unverified(token: &str) -> Option<Value> {
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key is nobody's to see.
+        // The key is secret.
         f.debug_struct("SigningKey")
             .field("id", &self.id)
             .finish_non_exhaustive()
@@ -170,7 +170,7 @@ mod tests {
         let parts: Vec<&str> = token.split('.').collect();
         let forged = format!("{}.{}.{}", parts[0], BASE64.encode(forged), parts[2]);
         assert_eq!(key.verify(&forged).unwrap_err(), BAD_SIGNATURE);
-        // A token that asks not to be checked is not believed.
+        // A token with the algorithm `none` is refused.
         let none = BASE64.encode(json!({"alg": "none"}).to_string());
         let unsigned = format!("{none}.{}.", parts[1]);
         assert_eq!(key.verify(&unsigned).unwrap_err(), BAD_SIGNATURE);

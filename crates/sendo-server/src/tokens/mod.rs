@@ -1,7 +1,7 @@
-//! Tokens: those the server was given, and those it signs for service accounts.
+//! Bearer tokens: static ones, and those that the server signs for service accounts.
 //!
-//! `key` signs, `request` hands tokens out, `check` tells whose one is, `openid`
-//! tells others how to find that out themselves.
+//! `key` signs tokens, `request` issues them, `check` authenticates them, and `openid` publishes
+//! what other programs need to verify them.
 
 mod check;
 mod key;
@@ -24,22 +24,22 @@ use crate::call::backend;
 use crate::server::Server;
 use crate::user::User;
 
-/// Who signs tokens, and whom they are for unless told otherwise.
+/// The issuer of tokens, which is also their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Where the key is kept, so that tokens outlive the process.
+/// The store key of the signing key, which is stored so that tokens stay valid after a restart.
 const KEY: &str = "/sendo/service-account-key";
 
-/// The most tokens whose signature is remembered.
+/// The maximum number of tokens whose verified signature is cached.
 const REMEMBERED: usize = 1024;
 
-/// What tells who a token belongs to. Tokens are kept by their digest: how long
-/// a look-up takes tells nothing of one.
+/// Static tokens and the signing key. Tokens are indexed by their digest, so that the duration of a
+/// lookup reveals nothing about them.
 pub(crate) struct Credentials {
     store: Arc<dyn Store>,
     given: RwLock<HashMap<[u8; 32], User>>,
     key: tokio::sync::OnceCell<Arc<SigningKey>>,
-    /// The claims of tokens whose signature was found good.
+    /// The claims of tokens whose signature was verified.
     verified: Mutex<HashMap<[u8; 32], Arc<Value>>>,
 }
 
@@ -63,7 +63,7 @@ impl Credentials {
         }
     }
 
-    /// Takes `token` for `user` from now on.
+    /// Adds a static token for `user`.
     pub(crate) fn give(&self, token: &str, user: User) {
         let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
         given.insert(digest_of(token), user);
@@ -74,7 +74,7 @@ impl Credentials {
         given.get(&digest_of(token)).cloned()
     }
 
-    /// The key of service accounts: that of the store, or a new one which is kept there.
+    /// The signing key: the one in the store, or a new one, which is stored.
     pub(crate) async fn key(&self) -> Result<&Arc<SigningKey>, Status> {
         self.key.get_or_try_init(|| self.find_key()).await
     }
@@ -90,7 +90,7 @@ impl Credentials {
             let keep = Transaction::new().absent(KEY).put(KEY, key.document());
             match self.store.commit(keep).await {
                 Ok(_) => return Ok(Arc::new(key)),
-                // Another server on this store was faster.
+                // Another server stored a key first: read it.
                 Err(Error::Conflict { .. }) => {}
                 Err(other) => return Err(backend(other)),
             }
@@ -117,7 +117,7 @@ impl Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Nobody's to see.
+        // Tokens and keys are secret.
         f.debug_struct("Credentials").finish_non_exhaustive()
     }
 }
@@ -133,8 +133,8 @@ impl TokenSigner {
         TokenSigner { server }
     }
 
-    /// A token that claims what `claims` says. The error tells what is wrong
-    /// with the store or its key.
+    /// Signs a token with `claims`. The error says why the key could not be read from the store or
+    /// could not sign.
     pub fn sign(&self, claims: Value) -> BoxFuture<'static, Result<String, String>> {
         let server = Arc::clone(&self.server);
         Box::pin(async move {

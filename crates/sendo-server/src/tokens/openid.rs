@@ -1,4 +1,5 @@
-//! How others check tokens of this cluster: its issuer, and its public keys.
+//! OpenID Connect discovery: the issuer and public keys with which other programs verify tokens of
+//! this cluster.
 
 use http::{Method, StatusCode};
 use sendo_apimachinery::Status;
@@ -33,7 +34,7 @@ pub(crate) async fn keys(server: &Server, request: &Request) -> Result<Answer, S
     Ok(typed(KEYS, &json!({"keys": [key.public()]})))
 }
 
-/// Where this server was reached.
+/// The address at which the client reached this server.
 fn address(request: &Request) -> String {
     match request.header(http::header::HOST) {
         "" => ISSUER.to_owned(),

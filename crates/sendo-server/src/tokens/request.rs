@@ -1,4 +1,4 @@
-//! `serviceaccounts/<name>/token`: a token on request.
+//! The TokenRequest API: `serviceaccounts/<name>/token`.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ use crate::write::field_managers;
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
 
-/// Seconds.
+/// Durations in seconds.
 const DEFAULT: i64 = 60 * 60;
 const SHORTEST: i64 = 10 * 60;
 const LONGEST: i64 = 1 << 32;
-/// What admission asks for pods that take a token without saying for how long.
-/// Such are good for a year, since their programs may never read the file
-/// again; the claim `warnafter` tells when they should have.
+/// The duration that admission requests for the tokens it mounts into pods. Such a token is valid
+/// for a year, since the program may never read the file again. The claim `warnafter` is the time
+/// by which it should have.
 const OF_PODS: i64 = 60 * 60 + 7;
 const YEAR: i64 = 365 * 24 * 60 * 60;
 
-/// Answers a request for a token.
+/// Issues a token.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let kind = GroupVersionKind::new(GROUP, "v1", KIND);
@@ -44,10 +44,10 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     check_name(call, &request)?;
     let account = call.decode(&*call.entry().await?);
     let uid = Meta::of(&account).uid().to_owned();
-    let asked = Meta::of(&request).uid();
-    if !asked.is_empty() && asked != uid {
+    let requested = Meta::of(&request).uid();
+    if !requested.is_empty() && requested != uid {
         let why = format_args!(
-            "the UID in the token request ({asked}) does not match the UID of the service account ({uid})"
+            "the UID in the token request ({requested}) does not match the UID of the service account ({uid})"
         );
         return Err(Status::conflict(
             &GroupResource::new(GROUP, KIND),
@@ -56,7 +56,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
         ));
     }
     let now = call.now();
-    book(call, &mut request)?;
+    track_fields(call, &mut request)?;
     complete(&mut request, call, namespace, &uid);
     let seconds = request["spec"]["expirationSeconds"].as_i64();
     let seconds = seconds.unwrap_or_default();
@@ -98,7 +98,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     view::unkept(call, "authentication", &request)
 }
 
-/// A request that says whose token it wants must say what the path says.
+/// Validates that a name in the request is the name in the path.
 fn check_name(call: &Call<'_>, request: &Value) -> Result<(), Status> {
     let own = Meta::of(request).name();
     if own.is_empty() || own == call.name() {
@@ -110,8 +110,8 @@ fn check_name(call: &Call<'_>, request: &Value) -> Result<(), Status> {
     Err(Status::invalid(&kind, call.name(), &[error]))
 }
 
-/// Books who asked for what, as for an object of the kind that requests are.
-fn book(call: &Call<'_>, request: &mut Value) -> Result<(), Status> {
+/// Tracks the fields of the request for its field manager, as for a stored object.
+fn track_fields(call: &Call<'_>, request: &mut Value) -> Result<(), Status> {
     let catalog = call.server.catalog();
     let reviews = catalog.find(GROUP, "v1", "tokenreviews");
     let mut facts = reviews.ok_or_else(Status::no_such_resource)?.facts.clone();
@@ -151,7 +151,8 @@ fn check_duration(seconds: i64) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new(GROUP, KIND), "", &[error]))
 }
 
-/// The claims about the object a token is bound to: it is good as long as that is there.
+/// The claims about the object that a token is bound to. The token is valid as long as that object
+/// exists.
 async fn bound(call: &Call<'_>, namespace: &str, reference: &Value) -> Result<Value, Status> {
     if !reference.is_object() {
         return Ok(json!({}));

@@ -1,4 +1,4 @@
-//! How objects get from one version to another.
+//! Validation of `spec.conversion`.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::crd::{text, texts};
 use crate::kinds::webhook_client;
 
-/// What is wrong with what a definition says of it.
+/// Validates the conversion strategy and its webhook.
 pub(super) fn validate(conversion: &Value, path: &Path) -> Vec<Error> {
     let strategy = text(&conversion["strategy"]);
     let webhook = &conversion["webhook"];
@@ -66,16 +66,16 @@ mod tests {
 
     #[test]
     fn only_a_webhook_converts_by_one() {
-        let told = |conversion: Value| -> Vec<String> {
+        let errors_of = |conversion: Value| -> Vec<String> {
             let errors = validate(&conversion, &Path::new("c"));
             errors.iter().map(ToString::to_string).collect()
         };
         let client = json!({"url": "https://example.com/x"});
         let by = |versions: &[&str]| json!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": versions}});
-        assert!(told(json!({"strategy": "None"})).is_empty());
-        assert!(told(by(&["v2", "v1"])).is_empty());
+        assert!(errors_of(json!({"strategy": "None"})).is_empty());
+        assert!(errors_of(by(&["v2", "v1"])).is_empty());
         assert_eq!(
-            told(
+            errors_of(
                 json!({"strategy": "None", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}})
             ),
             [
@@ -84,7 +84,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(by(&["v2", "v2"])),
+            errors_of(by(&["v2", "v2"])),
             [
                 "c.conversionReviewVersions[1]: Invalid value: \"v2\": duplicate version",
                 "c.conversionReviewVersions: Invalid value: [\"v2\",\"v2\"]: must include at least one of v1, v1beta1",
@@ -92,7 +92,7 @@ mod tests {
         );
         let nowhere = json!({"strategy": "Webhook", "webhook": {"clientConfig": {}}});
         assert_eq!(
-            told(nowhere),
+            errors_of(nowhere),
             [
                 "c.webhookClientConfig: Required value: exactly one of url or service is required",
                 "c.conversionReviewVersions: Required value",

@@ -1,4 +1,5 @@
-//! The JSON paths of a definition: of its scale, its columns, its selectable fields.
+//! Validation of the JSON paths of a definition: of its scale subresource, columns and selectable
+//! fields.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::structural::Structural;
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::crd::text;
 
-/// The most selectable fields of a version.
+/// The maximum number of selectable fields of a version.
 const SELECTABLE_LIMIT: usize = 8;
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = [
@@ -20,7 +21,7 @@ const COLUMN_FORMATS: [&str; 8] = [
     "password",
 ];
 
-/// A path that starts at the object's root.
+/// Validates a simple JSON path that starts at the root of the object.
 fn simple(path: &Path, text: &str) -> Option<Error> {
     (!text.starts_with('.'))
         .then(|| Error::invalid(path, text, "must be a simple json path starting with ."))
@@ -96,11 +97,11 @@ pub(super) fn validate_columns(version: &Value, path: &Path) -> Vec<Error> {
             ));
         }
         let json_path = text(&column["jsonPath"]);
-        let place = path.child("JSONPath");
+        let json_path_path = path.child("JSONPath");
         if json_path.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&json_path_path, ""));
         } else {
-            errors.extend(simple(&place, json_path));
+            errors.extend(simple(&json_path_path, json_path));
         }
     }
     errors
@@ -114,25 +115,25 @@ pub(super) fn validate_selectable(version: &Value, path: &Path) -> Vec<Error> {
     let schema = Structural::from_json(&version["schema"]["openAPIV3Schema"]);
     let mut errors = Vec::new();
     for (i, field) in fields.iter().enumerate() {
-        let place = path.index(i).child("jsonPath");
+        let json_path_path = path.index(i).child("jsonPath");
         let own = text(&field["jsonPath"]);
         if own.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&json_path_path, ""));
             continue;
         }
         match resolve(&schema, own) {
             Err(why) => errors.push(Error::invalid(
-                &place,
+                &json_path_path,
                 own,
                 format!("is an invalid path: {why}"),
             )),
             Ok(found) if !["string", "boolean", "integer"].contains(&found.type_name.as_str()) => {
                 let why = "must point to a field of type string, boolean or integer. \
                            Enum string fields and strings with formats are allowed.";
-                errors.push(Error::invalid(&place, own, why));
+                errors.push(Error::invalid(&json_path_path, own, why));
             }
             Ok(_) if fields[..i].iter().any(|other| other["jsonPath"] == own) => {
-                errors.push(Error::duplicate(&place, own));
+                errors.push(Error::duplicate(&json_path_path, own));
             }
             Ok(_) => {}
         }
@@ -143,7 +144,7 @@ pub(super) fn validate_selectable(version: &Value, path: &Path) -> Vec<Error> {
     errors
 }
 
-/// The schema of the field that a path of members leads to.
+/// The schema of the field at a path of members.
 fn resolve<'s>(schema: &'s Structural, path: &str) -> Result<&'s Structural, String> {
     let Some(members) = path.strip_prefix('.') else {
         let first = path.split(['.', '[']).next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Bindings of policies: where they apply, with which parameters.
+//! Rules of admission policy bindings: match resources, parameter references and validation
+//! actions.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -9,24 +10,24 @@ use super::matching;
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::Read;
 
-/// A ValidatingAdmissionPolicyBinding.
+/// Validates a ValidatingAdmissionPolicyBinding.
 pub(super) fn validating(binding: &Value) -> Errors {
-    let mut errors = start(binding);
+    let mut errors = validate_common(binding);
     let path = Path::new("spec").child("validationActions");
     actions(&mut errors, &path, binding.at("spec"));
     errors
 }
 
-/// A MutatingAdmissionPolicyBinding.
+/// Validates a MutatingAdmissionPolicyBinding.
 pub(super) fn mutating(binding: &Value) -> Errors {
-    let mut errors = start(binding);
+    let mut errors = validate_common(binding);
     let path = Path::new("spec").child("matchResources");
     let resources = binding.at("spec").at("matchResources");
     matching::mutable_operations(&mut errors, &path, resources);
     errors
 }
 
-fn start(binding: &Value) -> Errors {
+fn validate_common(binding: &Value) -> Errors {
     let mut errors = check::new_plain_metadata(binding, Scope::Cluster, names::dns1123_subdomain);
     let (spec, path) = (binding.at("spec"), Path::new("spec"));
     check::required_name(
@@ -45,7 +46,7 @@ fn start(binding: &Value) -> Errors {
     errors
 }
 
-/// Parameters by name or by selector.
+/// Validates a `paramRef`, which selects parameters either by name or by label selector.
 fn parameters(errors: &mut Errors, path: &Path, reference: &Value) {
     const EITHER: &str = "name and selector are mutually exclusive";
     let (name, selector) = (reference.text("name"), reference.at("selector"));
@@ -73,7 +74,8 @@ fn parameters(errors: &mut Errors, path: &Path, reference: &Value) {
     );
 }
 
-/// What happens to a request that fails: each action once, and not both of those that tell the client.
+/// Validates `validationActions`: each action occurs once, and `Deny` and `Warn`, which both reach
+/// the client, exclude each other.
 fn actions(errors: &mut Errors, path: &Path, spec: &Value) {
     let mut seen: Vec<&str> = Vec::new();
     for (i, action) in check::texts(spec, "validationActions").enumerate() {
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_once() {
+    fn validation_actions_are_unique() {
         for (list, count) in [
             (json!(["Deny"]), 0),
             (json!(["Warn", "Audit"]), 0),

@@ -1,4 +1,5 @@
-//! Which requests a webhook or policy judges.
+//! Which requests a webhook or admission policy matches: rules, match resources and match
+//! conditions.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -11,7 +12,8 @@ pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
 pub(super) const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// What can be changed before it happens.
+/// Operations a mutating policy can match: DELETE is missing, since a deletion has no object to
+/// change.
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const MAX_CONDITIONS: usize = 64;
 
@@ -19,7 +21,7 @@ fn has_wildcard(rule: &Value, key: &str) -> bool {
     check::texts(rule, key).any(|item| item == "*")
 }
 
-/// A wildcard stands alone.
+/// Reports a wildcard that is listed together with other entries.
 fn lone_wildcard(errors: &mut Errors, path: &Path, rule: &Value, key: &str, others: &str) {
     if rule.items(key).len() > 1 && has_wildcard(rule, key) {
         let fault = format!("if '*' is present, must not specify other {others}");
@@ -28,7 +30,7 @@ fn lone_wildcard(errors: &mut Errors, path: &Path, rule: &Value, key: &str, othe
     }
 }
 
-/// Operations on resources.
+/// Validates a rule with operations, API groups, API versions and resources.
 pub(super) fn rule(errors: &mut Errors, path: &Path, rule: &Value) {
     let non_empty = |errors: &mut Errors, key: &str| {
         if rule.items(key).is_empty() {
@@ -54,7 +56,8 @@ pub(super) fn rule(errors: &mut Errors, path: &Path, rule: &Value) {
     check::optional_one_of(errors, &path.child("scope"), rule.at("scope"), &scopes);
 }
 
-/// Resources and subresources, none of them matched twice.
+/// Validates `resources`: no entry may match a resource or subresource that another entry already
+/// matches.
 fn resources(errors: &mut Errors, path: &Path, rule: &Value) {
     let mut whole: Vec<&str> = Vec::new();
     let mut everywhere: Vec<&str> = Vec::new();
@@ -97,7 +100,7 @@ fn resources(errors: &mut Errors, path: &Path, rule: &Value) {
     }
 }
 
-/// What a policy or its binding applies to.
+/// Validates the match resources of a policy or of its binding.
 pub(super) fn match_resources(errors: &mut Errors, path: &Path, resources: &Value) {
     match resources.at("matchPolicy").as_str() {
         Some(policy) => check::one_of(errors, &path.child("matchPolicy"), policy, &MATCH_POLICIES),
@@ -130,7 +133,7 @@ fn named_rule(errors: &mut Errors, path: &Path, rule: &Value) {
     self::rule(errors, path, rule);
 }
 
-/// What a mutating policy may not name: deletions leave nothing to change.
+/// Refuses operations that a mutating policy cannot match: a deletion has no object to change.
 pub(super) fn mutable_operations(errors: &mut Errors, path: &Path, resources: &Value) {
     let path = path.child("resourceRules").child("operations");
     for rule in resources.items("resourceRules") {
@@ -140,7 +143,8 @@ pub(super) fn mutable_operations(errors: &mut Errors, path: &Path, resources: &V
     }
 }
 
-/// Further conditions, each with its name; expressions are judged where they are compiled.
+/// Validates match conditions and their names. Their expressions are checked where they are
+/// compiled.
 pub(super) fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
     if conditions.len() > MAX_CONDITIONS {
         errors.push(Error::too_many(path, conditions.len(), MAX_CONDITIONS));

@@ -1,4 +1,5 @@
-//! Webhooks and policies that judge requests.
+//! Rules of `admissionregistration.k8s.io`: webhook configurations, admission policies and their
+//! bindings.
 
 mod bindings;
 mod matching;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::value::{Read, Write};
 use super::{Cx, Rules, writes};
 
-/// Names that end so are kept for configuration that comes from files.
+/// The name suffix that is reserved for configuration read from manifest files.
 const STATIC_SUFFIX: &str = ".static.k8s.io";
 
 const BASE: Rules = Rules {
@@ -137,7 +138,7 @@ fn default_match_resources(resources: &mut Value) {
     }
 }
 
-/// What is matched where nothing is said: equivalent requests in all namespaces for all objects.
+/// Defaults of match resources: equivalent requests, all namespaces, all objects.
 fn default_match(resources: &mut Value) {
     resources.default_to("matchPolicy", "Equivalent");
     resources.default_to("namespaceSelector", json!({}));

@@ -1,4 +1,5 @@
-//! Policies written as expressions: all of them but the expressions, which are judged where they are compiled.
+//! Rules of ValidatingAdmissionPolicies and MutatingAdmissionPolicies. Their CEL expressions are
+//! checked where they are compiled.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -12,7 +13,7 @@ use crate::kinds::value::Read;
 const MAX_ANNOTATIONS: usize = 20;
 const MAX_ANNOTATION_EXPRESSION: usize = 5 * 1024;
 
-/// Words of the expression language that name nothing.
+/// Reserved words of CEL, which cannot be identifiers.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -37,11 +38,11 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// A ValidatingAdmissionPolicy; `old` is null for a new one.
+/// Validates a ValidatingAdmissionPolicy. `old` is null on create.
 pub(super) fn validating(policy: &Value, old: &Value) -> Errors {
     let mut errors = check::new_plain_metadata(policy, Scope::Cluster, names::dns1123_subdomain);
     let (spec, path) = (policy.at("spec"), Path::new("spec"));
-    start(&mut errors, spec, false);
+    validate_common(&mut errors, spec, false);
     conditions(&mut errors, spec, old.at("spec"));
     variables(&mut errors, spec);
     let annotations_path = path.child("auditAnnotations");
@@ -75,11 +76,11 @@ pub(super) fn validating(policy: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// A MutatingAdmissionPolicy; `old` is null for a new one.
+/// Validates a MutatingAdmissionPolicy. `old` is null on create.
 pub(super) fn mutating(policy: &Value, old: &Value) -> Errors {
     let mut errors = check::new_plain_metadata(policy, Scope::Cluster, names::dns1123_subdomain);
     let (spec, path) = (policy.at("spec"), Path::new("spec"));
-    start(&mut errors, spec, true);
+    validate_common(&mut errors, spec, true);
     conditions(&mut errors, spec, old.at("spec"));
     variables(&mut errors, spec);
     if spec.items("mutations").is_empty() {
@@ -98,8 +99,9 @@ pub(super) fn mutating(policy: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// What both kinds begin with: failure, parameters, and what is matched.
-fn start(errors: &mut Errors, spec: &Value, is_mutating: bool) {
+/// Validates the fields that both kinds share and that come first: failure policy, parameter kind
+/// and match constraints.
+fn validate_common(errors: &mut Errors, spec: &Value, is_mutating: bool) {
     let path = Path::new("spec");
     let failure_path = path.child("failurePolicy");
     match spec.at("failurePolicy").as_str() {
@@ -149,22 +151,22 @@ fn param_kind(errors: &mut Errors, path: &Path, kind: &Value) {
 }
 
 fn group_version(errors: &mut Errors, path: &Path, text: &str, group: &str, version: &str) {
-    let mut judge = |part: &str, faults: Vec<String>| {
+    let mut add_faults = |part: &str, faults: Vec<String>| {
         if !faults.is_empty() {
             errors.push(Error::invalid(path, part, faults.join(",")));
         }
     };
     if !group.is_empty() {
-        judge(group, names::dns1123_subdomain(group));
+        add_faults(group, names::dns1123_subdomain(group));
     }
     if version.is_empty() {
-        judge(text, vec!["version must be specified".to_owned()]);
+        add_faults(text, vec!["version must be specified".to_owned()]);
     } else {
-        judge(version, names::dns1035_label(version));
+        add_faults(version, names::dns1035_label(version));
     }
 }
 
-/// Conditions that are as they were, on parameters that are, are not judged again.
+/// Validates match conditions, unless neither they nor the parameter kind changed.
 fn conditions(errors: &mut Errors, spec: &Value, old: &Value) {
     let is_same = |key: &str| spec.at(key) == old.at(key);
     if old.is_object() && is_same("paramKind") && is_same("matchConditions") {
@@ -189,9 +191,9 @@ fn variables(errors: &mut Errors, spec: &Value) {
 }
 
 fn is_identifier(name: &str) -> bool {
-    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-    name.starts_with(letter)
-        && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+    let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(is_start)
+        && name.chars().all(|c| is_start(c) || c.is_ascii_digit())
         && !RESERVED.contains(&name)
 }
 
@@ -274,7 +276,7 @@ fn mutation(errors: &mut Errors, path: &Path, mutation: &Value) {
     }
 }
 
-/// The status of a ValidatingAdmissionPolicy.
+/// Validates the status of a ValidatingAdmissionPolicy.
 pub(super) fn status(status: &Value) -> Errors {
     let mut errors = Vec::new();
     let path = Path::new("status");
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_has_something_to_say() {
+    fn a_policy_has_validations_or_annotations() {
         let why = "Required value: validations or auditAnnotations must contain at least one item";
         assert_eq!(
             texts(&validating(&policy(spec()), &Value::Null)),

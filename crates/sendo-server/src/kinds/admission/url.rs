@@ -1,8 +1,8 @@
-//! URLs, read as Go reads them.
+//! Parses URLs as Go's `net/url` does, with its error messages.
 
 use sendo_apimachinery::go_quote;
 
-/// The parts of a URL that are judged.
+/// The parts of a URL that validation looks at.
 pub(super) struct Url<'a> {
     pub(super) scheme: String,
     pub(super) user: Option<&'a str>,
@@ -12,10 +12,10 @@ pub(super) struct Url<'a> {
 }
 
 impl<'a> Url<'a> {
-    /// Takes a URL apart.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// Why it is none, in Go's words.
+    /// Go's error message if the text is not a URL.
     pub(super) fn parse(text: &'a str) -> Result<Self, String> {
         let (whole, fragment) = text.split_once('#').unwrap_or((text, ""));
         let refuse = |text: &str, fault: String| format!("parse {}: {fault}", go_quote(text));
@@ -66,7 +66,8 @@ impl<'a> Url<'a> {
     }
 }
 
-/// The scheme, which ends with the first colon, and what follows; no scheme if anything else comes first.
+/// Splits a URL into its scheme, which ends at the first colon, and the rest. The scheme is empty
+/// if another delimiter comes first.
 fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     let inner = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     match text.split_once(':') {
@@ -81,7 +82,7 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// A name or address with a port, if any.
+/// Checks a host: a name or an address, with an optional port.
 fn check_host(host: &str) -> Result<(), String> {
     let port = match host.rfind('[') {
         Some(0) => match host.rfind(']') {
@@ -104,7 +105,7 @@ fn check_host(host: &str) -> Result<(), String> {
     check_escapes(host)
 }
 
-/// Every `%` is followed by two hexadecimal digits.
+/// Checks that every `%` is followed by two hexadecimal digits.
 fn check_escapes(text: &str) -> Result<(), String> {
     for (at, _) in text.match_indices('%') {
         let digits = text.as_bytes().get(at + 1..at + 3);
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_url_is_told_as_go_tells_it() {
+    fn errors_of_urls_are_those_of_go() {
         for (text, expected) in [
             (
                 "a\u{7}b",

@@ -1,4 +1,4 @@
-//! Webhook configurations.
+//! Rules of ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -11,12 +11,12 @@ use super::url::Url;
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::Read;
 
-/// Versions of reviews that this server sends.
+/// The AdmissionReview versions that the API server can send.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
-/// What a change may keep because it was taken before.
+/// Faults that an update may keep because the old object already has them.
 struct Leniency {
     conditions: bool,
     side_effects: bool,
@@ -173,7 +173,7 @@ fn reviews(errors: &mut Errors, path: &Path, hook: &Value, leniency: &Leniency) 
     }
 }
 
-/// How a webhook is reached.
+/// Validates a client configuration: exactly one of a URL and a service reference.
 pub(crate) fn client(errors: &mut Errors, path: &Path, client: &Value) {
     match (client.at("url").as_str(), client.has("service")) {
         (Some(url), false) => self::url(errors, &path.child("url"), url),
@@ -221,7 +221,7 @@ fn url(errors: &mut Errors, path: &Path, url: &str) {
 }
 
 fn service(errors: &mut Errors, path: &Path, service: &Value) {
-    // Kubernetes blames the one for the other.
+    // Kubernetes reports a missing namespace at `name` and a missing name at `namespace`.
     for (key, shown) in [("namespace", "name"), ("name", "namespace")] {
         check::required(errors, &path.child(shown), service.text(key));
     }
@@ -247,7 +247,7 @@ fn service_path(errors: &mut Errors, path: &Path, url_path: &str) {
     if !url_path.starts_with('/') {
         refuse("must start with a '/'".to_owned());
     }
-    // The first character is left out even where it is no slash.
+    // Kubernetes drops the first character even if it is not a slash.
     let mut rest = url_path.chars();
     rest.next();
     let rest = rest.as_str();

@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscalers, served in two versions and stored in the newer.
+//! Rules of HorizontalPodAutoscalers, which are served as `autoscaling/v1` and `v2` and stored as
+//! `v2`.
 
 mod validate;
 mod version_one;
@@ -11,7 +12,7 @@ use super::{Rules, writes};
 const V1: &str = "autoscaling/v1";
 const V2: &str = "autoscaling/v2";
 
-/// The processor use that is aimed at where nothing is said, in percent of requests.
+/// The default CPU utilization target, in percent of the requests.
 const DEFAULT_UTILIZATION: i64 = 80;
 
 pub(super) const RULES: Rules = Rules {
@@ -40,15 +41,15 @@ fn default(autoscaler: &mut Value) {
     let spec = autoscaler.object("spec");
     spec.default_to("minReplicas", 1);
     if is_v2 {
-        version_one::drop_carriers(autoscaler);
+        version_one::drop_round_trip_annotations(autoscaler);
         let spec = autoscaler.object("spec");
         if spec.items("metrics").is_empty() {
             spec.set("metrics", json!([cpu_metric(DEFAULT_UTILIZATION)]));
         }
         default_behavior(spec);
     } else {
-        // Whether version 1 needs a default shows only once its annotations are read, and of
-        // these only what they carry is kept.
+        // Whether a v1 object needs a default is known only after its annotations are decoded, and
+        // only the fields those annotations encode are kept.
         let seen = version_one::from_v2(&version_one::to_v2(autoscaler));
         let spec = autoscaler.object("spec");
         spec.copy_from("targetCPUUtilizationPercentage", seen.at("spec"));
@@ -62,7 +63,7 @@ fn cpu_metric(utilization: i64) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
 }
 
-/// A behavior that is given at all is completed.
+/// Fills in the scaling rules of a `behavior` that is set.
 fn default_behavior(spec: &mut Value) {
     let Some(behavior) = spec.existing("behavior") else {
         return;

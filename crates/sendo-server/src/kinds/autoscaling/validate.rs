@@ -1,4 +1,4 @@
-//! What an autoscaler must look like, in version 2.
+//! Validation of HorizontalPodAutoscalers, as `autoscaling/v2`.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -9,9 +9,9 @@ use crate::kinds::check::{self, Errors};
 use crate::kinds::resources;
 use crate::kinds::value::Read;
 
-/// The longest that past recommendations count, in seconds.
+/// The largest stabilization window, in seconds.
 const MAX_WINDOW: i64 = 3600;
-/// The longest period of a scaling policy, in seconds.
+/// The largest period of a scaling policy, in seconds.
 const MAX_PERIOD: i64 = 1800;
 const TYPES: [&str; 5] = [
     "ContainerResource",
@@ -20,7 +20,7 @@ const TYPES: [&str; 5] = [
     "Pods",
     "Resource",
 ];
-/// Members of a metric that hold a source, in the order they are judged, with the type of each.
+/// The metric source fields, in the order Kubernetes validates them, each with its metric type.
 const SOURCES: [(&str, &str); 5] = [
     ("object", "Object"),
     ("external", "External"),
@@ -55,7 +55,7 @@ pub(super) fn status_update(new: &Value, old: &Value) -> Errors {
 
 fn spec(errors: &mut Errors, spec: &Value, old: &Value) {
     let path = Path::new("spec");
-    // Zero was once allowed by a feature, and may stay.
+    // The HPAScaleToZero feature allows 0; an update may keep it.
     let least = if old.number("minReplicas") == Some(0) {
         0
     } else {
@@ -103,14 +103,14 @@ fn spec(errors: &mut Errors, spec: &Value, old: &Value) {
     }
 }
 
-/// Which apiVersions a reference may name.
+/// Which values a reference's `apiVersion` may have.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Versions {
-    /// Any text, as it was accepted before.
+    /// Any text: the old object had an invalid apiVersion too.
     Any,
-    /// A version of any group, of core too.
+    /// A version of any group, including the core group.
     All,
-    /// A version of a named group.
+    /// A version with a non-empty group.
     WithGroup,
 }
 

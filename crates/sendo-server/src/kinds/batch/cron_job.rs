@@ -1,4 +1,4 @@
-//! CronJobs.
+//! Rules of CronJobs.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -27,7 +27,7 @@ pub(super) const RULES: Rules = Rules {
         let mut errors = check::new_metadata(cron_job, Scope::Namespaced, names::dns1123_subdomain);
         validate_spec(&mut errors, cron_job.at("spec"), &Value::Null);
         let name = cron_job.at("metadata").text("name");
-        // Names of its jobs end in a time of eleven characters.
+        // The controller appends a time of eleven characters to the name of each Job.
         if name.len() > 52 {
             let path = Path::new("metadata").child("name");
             errors.push(Error::invalid(
@@ -116,7 +116,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value, old: &Value) {
     }
 }
 
-/// A schedule; one with a time zone may stay, as older versions took them.
+/// Validates a schedule. An update may keep a schedule with `TZ=`, which older versions accepted.
 fn schedule(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     let text = spec.text("schedule");
     if text.is_empty() {
@@ -136,7 +136,7 @@ fn schedule(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     errors.push(Error::invalid(path, text, fault));
 }
 
-/// A time zone that there is.
+/// Validates that a time zone exists.
 fn time_zone(errors: &mut Errors, path: &Path, zone: &Value) {
     let Some(zone) = zone.as_str() else { return };
     let part = |part: &str| {

@@ -1,9 +1,9 @@
-//! Sets of a job's indexes as text: `0,2-4,7`.
+//! Parses the index sets of an indexed Job's status, such as `0,2-4,7`.
 
-/// How many indexes a text names, each below `completions` and in rising order.
+/// Counts the indexes in a text, which must be in ascending order and below `completions`.
 ///
 /// # Errors
-/// Why the text names no such set.
+/// Kubernetes' message if the text is not a valid set.
 pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last: Option<i64> = None;
@@ -20,7 +20,7 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that both texts name. Intervals that cannot be read are left out.
+/// The first index that is in both sets. Intervals that cannot be parsed are skipped.
 pub(super) fn first_common(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let intervals = |text: &str| -> Vec<(i64, i64)> {
         text.split(',')

@@ -1,4 +1,4 @@
-//! Jobs.
+//! Rules of Jobs.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -13,7 +13,7 @@ use crate::kinds::{
     Cx, Dependents, NAMESPACE, Rules, UnknownFields, internal, ordered, pod, workloads, writes,
 };
 
-/// Labels that tell a job's pods from all others; each pair is the label of today and the one before it.
+/// Labels that select the pods of one Job. Each pair is the current label and its legacy name.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
@@ -43,7 +43,7 @@ pub(super) const RULES: Rules = Rules {
         true => spec_warnings(&Path::new("spec"), new.at("spec")),
         false => Vec::new(),
     },
-    // The labels that are generated are those of the job too.
+    // A Job without labels also takes the labels that were generated for its pod template.
     canonicalize: default_labels,
     selectable_fields: &[
         NAMESPACE,
@@ -57,7 +57,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// A job without labels takes those of its template.
+/// Copies the labels of the pod template to a Job without labels.
 fn default_labels(job: &mut Value) {
     let template = job.at("spec").at("template");
     let labels = template.at("metadata").at("labels").clone();
@@ -66,7 +66,7 @@ fn default_labels(job: &mut Value) {
     }
 }
 
-/// Fills in the spec of a job, its template included.
+/// Sets the defaults of a Job's spec, including its pod template.
 pub(super) fn default_spec(spec: &mut Value) {
     if !spec.has("completions") && !spec.has("parallelism") {
         spec.set("completions", 1);
@@ -90,7 +90,7 @@ pub(super) fn default_spec(spec: &mut Value) {
     default_template(spec);
 }
 
-/// Fills in what a job's spec has wherever it stands, in a job or in the template of one.
+/// Sets the defaults that apply to a Job's spec both in a Job and in a CronJob's template.
 pub(super) fn default_template(spec: &mut Value) {
     pod::defaults::template(spec.object("template"));
     if let Some(policy) = spec.existing("podFailurePolicy") {
@@ -110,7 +110,8 @@ fn prepare_for_create(cx: &Cx<'_>, job: &mut Value) {
     drop_unserved(job);
 }
 
-/// Selects the job's own pods by its uid. Labels that say otherwise are left for validation to refuse.
+/// Generates a selector by the Job's uid. Labels that contradict it are kept for validation to
+/// refuse.
 fn generate_selector(job: &mut Value) {
     let name = job.at("metadata").text("name").to_owned();
     let uid = job.at("metadata").text("uid").to_owned();
@@ -153,7 +154,7 @@ fn validate(job: &Value) -> Errors {
     errors
 }
 
-/// The selector that was made for the job, and the labels that it selects by.
+/// Validates the generated selector and the labels it selects by.
 fn generated_selector(errors: &mut Errors, job: &Value) {
     let spec = job.at("spec");
     if spec.is_set("manualSelector") || !spec.has("selector") {
@@ -227,7 +228,8 @@ fn spec_with_selector(errors: &mut Errors, spec: &Value) {
     }
 }
 
-/// Most of a job is fixed; a suspended one may be given to other nodes, with other resources.
+/// Validates an update. Most of the spec is immutable; the scheduling directives and resources of a
+/// suspended Job may change.
 fn validate_update(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     let (spec, old_spec, path) = (new.at("spec"), old.at("spec"), Path::new("spec"));
@@ -251,23 +253,23 @@ fn validate_update(new: &Value, old: &Value) -> Errors {
     ] {
         let (path, new, old) = (path.child(key), spec.at(key), old_spec.at(key));
         match key {
-            "podFailurePolicy" => fixed(&mut errors, &path, "*PodFailurePolicy", new, old),
-            "successPolicy" => fixed(&mut errors, &path, "*SuccessPolicy", new, old),
+            "podFailurePolicy" => unchanged(&mut errors, &path, "*PodFailurePolicy", new, old),
+            "successPolicy" => unchanged(&mut errors, &path, "*SuccessPolicy", new, old),
             _ => check::immutable(&mut errors, &path, new, old),
         }
     }
     errors
 }
 
-/// A member of the internal type `kind` that must stay what it was.
-fn fixed(errors: &mut Errors, path: &Path, kind: &str, new: &Value, old: &Value) {
+/// Reports a change of an immutable field. `kind` is its internal Go type, for the message.
+fn unchanged(errors: &mut Errors, path: &Path, kind: &str, new: &Value, old: &Value) {
     if new != old {
         let shown = internal::bad_value(kind, new);
         errors.push(Error::invalid(path, shown, "field is immutable"));
     }
 }
 
-/// The completions of an indexed job may change together with its parallelism.
+/// Validates a change of `completions`, which an Indexed Job may make together with `parallelism`.
 fn completions(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     if spec.text("completionMode") != "Indexed" {
         check::immutable(errors, path, spec.at("completions"), old.at("completions"));
@@ -292,18 +294,18 @@ fn template(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     let may_change =
         waits && (!status.has("startTime") || is_suspended) && status.count("active") == 0;
     if may_change {
-        take_scheduling(&mut old_template, template);
-        take_resources(&mut old_template, template);
+        copy_scheduling_directives(&mut old_template, template);
+        copy_resources(&mut old_template, template);
         let (new, old) = (template.at("spec"), old_template.at("spec"));
-        fixed(errors, &path.child("template.spec"), "PodSpec", new, old);
+        unchanged(errors, &path.child("template.spec"), "PodSpec", new, old);
     } else {
         let path = path.child("template");
-        fixed(errors, &path, "PodTemplateSpec", template, &old_template);
+        unchanged(errors, &path, "PodTemplateSpec", template, &old_template);
     }
 }
 
-/// Takes over where pods are to run.
-fn take_scheduling(old: &mut Value, new: &Value) {
+/// Copies the mutable scheduling directives.
+fn copy_scheduling_directives(old: &mut Value, new: &Value) {
     for key in ["annotations", "labels"] {
         old.object("metadata").copy_from(key, new.at("metadata"));
     }
@@ -320,8 +322,8 @@ fn take_scheduling(old: &mut Value, new: &Value) {
     }
 }
 
-/// Takes over the resources of containers that stay.
-fn take_resources(old: &mut Value, new: &Value) {
+/// Copies the resources of containers that exist in both templates.
+fn copy_resources(old: &mut Value, new: &Value) {
     for key in ["containers", "initContainers"] {
         let new = new.at("spec").items(key);
         let containers = old.object("spec").items_mut(key);
@@ -342,7 +344,7 @@ fn warnings(job: &Value) -> Vec<String> {
     warnings
 }
 
-/// Warnings for the spec of a job at `path`.
+/// Warnings for the Job spec at `path`.
 pub(super) fn spec_warnings(path: &Path, spec: &Value) -> Vec<String> {
     let is_large = spec.text("completionMode") == "Indexed"
         && spec.count("completions") > 100_000

@@ -1,4 +1,4 @@
-//! What the spec of a job must look like, in a job or in the template of one.
+//! Validation of a Job's spec, in a Job or in a CronJob's template.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::names;
@@ -10,12 +10,12 @@ use crate::kinds::ordered::{self, Ordered};
 use crate::kinds::pod;
 use crate::kinds::value::Read;
 
-const MANY: i64 = 100_000;
-const NOT_SO_MANY: i64 = 10_000;
+const INDEXED_LIMIT: i64 = 100_000;
+const HIGH_COMPLETIONS_LIMIT: i64 = 10_000;
 const INDEXED_ONLY: &str = "requires indexed completion mode";
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 
-/// The spec at `path`, but for its selector.
+/// Validates the spec at `path`, except its selector.
 pub(super) fn validate(errors: &mut Errors, path: &Path, spec: &Value) {
     for key in [
         "parallelism",
@@ -100,8 +100,10 @@ fn indexed(errors: &mut Errors, path: &Path, spec: &Value) {
     let mut refuse = |key: &str, number: i64, fault: String| {
         errors.push(Error::invalid(&path.child(key), number, fault));
     };
-    if let Some(parallelism) = parallelism.filter(|parallelism| *parallelism > MANY) {
-        let fault = format!("must be less than or equal to {MANY} when completion mode is Indexed");
+    if let Some(parallelism) = parallelism.filter(|parallelism| *parallelism > INDEXED_LIMIT) {
+        let fault = format!(
+            "must be less than or equal to {INDEXED_LIMIT} when completion mode is Indexed"
+        );
         refuse("parallelism", parallelism, fault);
     }
     if let (Some(completions), Some(failed)) = (completions, failed)
@@ -113,34 +115,34 @@ fn indexed(errors: &mut Errors, path: &Path, spec: &Value) {
             "must be less than or equal to completions".to_owned(),
         );
     }
-    if let Some(failed) = failed.filter(|failed| *failed > MANY) {
+    if let Some(failed) = failed.filter(|failed| *failed > INDEXED_LIMIT) {
         refuse(
             "maxFailedIndexes",
             failed,
-            format!("must be less than or equal to {MANY}"),
+            format!("must be less than or equal to {INDEXED_LIMIT}"),
         );
     }
-    if completions.is_none_or(|completions| completions <= MANY)
+    if completions.is_none_or(|completions| completions <= INDEXED_LIMIT)
         || !spec.has("backoffLimitPerIndex")
     {
         return;
     }
     let bound = format!(
-        "must be less than or equal to {NOT_SO_MANY} when completions are above {MANY} and used with backoff limit \
+        "must be less than or equal to {HIGH_COMPLETIONS_LIMIT} when completions are above {INDEXED_LIMIT} and used with backoff limit \
          per index"
     );
     if failed.is_none() {
-        let fault = format!("must be specified when completions is above {MANY}");
+        let fault = format!("must be specified when completions is above {INDEXED_LIMIT}");
         errors.push(Error::required(&path.child("maxFailedIndexes"), fault));
     }
     for (key, number) in [("parallelism", parallelism), ("maxFailedIndexes", failed)] {
-        if let Some(number) = number.filter(|number| *number > NOT_SO_MANY) {
+        if let Some(number) = number.filter(|number| *number > HIGH_COMPLETIONS_LIMIT) {
             errors.push(Error::invalid(&path.child(key), number, bound.as_str()));
         }
     }
 }
 
-/// Pods of a job end, so that they are not restarted always.
+/// Validates the pod restart policy: `Always` is not allowed, since the pods of a Job must end.
 fn restart_policy(errors: &mut Errors, path: &Path, spec: &Value) {
     match spec.at("template").at("spec").text("restartPolicy") {
         "" | "Always" => errors.push(Error::required(

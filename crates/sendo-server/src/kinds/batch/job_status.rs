@@ -1,4 +1,4 @@
-//! What a job's status may become.
+//! Validation of updates of a Job's status.
 
 use jiff::Timestamp;
 use sendo_apimachinery::field::{BadValue, Error, Path};
@@ -9,21 +9,21 @@ use crate::kinds::check::{self, Errors};
 use crate::kinds::ordered::Ordered;
 use crate::kinds::value::Read;
 
-/// A job's status, and what it says.
+/// A Job with lookups in its status.
 struct Job<'a> {
     spec: &'a Value,
     status: &'a Value,
 }
 
 impl<'a> Job<'a> {
-    fn of(job: &'a Value) -> Self {
+    fn new(job: &'a Value) -> Self {
         Job {
             spec: job.at("spec"),
             status: job.at("status"),
         }
     }
 
-    /// Whether a condition has a status.
+    /// Whether the condition of a type has this status.
     fn has(&self, kind: &str, status: &str) -> bool {
         let mut conditions = self.status.items("conditions").iter();
         conditions
@@ -43,15 +43,14 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A write of the status.
+/// Validates an update of the status.
 ///
-/// Rules on how parts of a status fit together are applied to a write that
-/// changes one of them, so that a status that broke them before can still be
-/// written otherwise.
+/// A rule that relates several fields of the status is applied only if the update changes one of
+/// them, so that other fields of an inconsistent status can still be updated.
 pub(super) fn validate_update(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     let path = Path::new("status");
-    let (job, before) = (Job::of(new), Job::of(old));
+    let (job, before) = (Job::new(new), Job::new(old));
     counts(&mut errors, &path, job.status);
     conditions(&mut errors, &path, &job, &before);
     finished(&mut errors, &path, &job, &before);
@@ -259,7 +258,8 @@ fn contradictions(errors: &mut Errors, path: &Path, job: &Job<'_>) {
     }
 }
 
-/// A job never goes back.
+/// Validates that a Job does not go back: terminal conditions stay, counters do not decrease, times
+/// that are set do not change.
 fn progress(errors: &mut Errors, path: &Path, job: &Job<'_>, before: &Job<'_>) {
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if before.is(kind) && !job.is(kind) {

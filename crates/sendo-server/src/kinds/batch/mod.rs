@@ -1,4 +1,4 @@
-//! Jobs, and what makes them on a schedule.
+//! The kinds of the API group `batch`: Jobs and CronJobs.
 
 mod cron_job;
 mod indexes;

@@ -1,8 +1,8 @@
-//! Schedules of CronJobs: five fields, or a word.
+//! Parses CronJob schedules (five fields, or a descriptor such as `@daily`) and time zones.
 
 use sendo_apimachinery::duration::duration_fault;
 
-/// The words that stand for a schedule.
+/// The descriptors.
 const WORDS: [&str; 7] = [
     "@annually",
     "@daily",
@@ -17,11 +17,11 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// What a field of a schedule counts.
+/// The range of values of a schedule field.
 struct Field {
     min: u64,
     max: u64,
-    /// Names of its values, from the least on.
+    /// Names of its values, from the smallest value on.
     names: &'static [&'static str],
 }
 
@@ -53,7 +53,7 @@ const FIELDS: [Field; 5] = [
     },
 ];
 
-/// Why a text is no schedule, in the words of the parser that Kubernetes uses.
+/// The error message of the cron library if the text is not a schedule.
 pub(super) fn fault(schedule: &str) -> Option<String> {
     let schedule = match schedule
         .strip_prefix("CRON_TZ=")
@@ -100,7 +100,7 @@ fn descriptor_fault(text: &str) -> Option<String> {
     (!WORDS.contains(&text)).then(|| format!("unrecognized descriptor: {text}"))
 }
 
-/// Why a text names no time zone, in Go's words.
+/// Go's error message if the text is not a time zone.
 pub(super) fn zone_fault(zone: &str) -> Option<String> {
     if matches!(zone, "" | "UTC" | "Local") {
         return None;
@@ -108,7 +108,7 @@ pub(super) fn zone_fault(zone: &str) -> Option<String> {
     if zone.contains("..") || zone.starts_with(['/', '\\']) {
         return Some("time: invalid location name".to_owned());
     }
-    // Where no zones are known, any name passes.
+    // Without a time zone database on this machine, any name passes.
     let zones = std::path::Path::new("/usr/share/zoneinfo");
     let is_unknown = zones.is_dir() && !zones.join(zone).is_file();
     is_unknown.then(|| format!("unknown time zone {zone}"))

@@ -1,4 +1,4 @@
-//! CertificateSigningRequests.
+//! Rules of CertificateSigningRequests.
 
 mod validate;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::value::{Read, Write};
 use super::{Cx, Rules, UnknownFields, Update};
-use validate::Through;
+use validate::Endpoint;
 
 pub(super) const RULES: Rules = Rules {
     prepare_for_create: |_, request| request.set("status", json!({})),
@@ -22,8 +22,8 @@ pub(super) const RULES: Rules = Rules {
         stamp_conditions(cx, new, old);
     },
     validate: |_, request| validate::create(request),
-    validate_update: |_, new, old| validate::update(new, old, Through::Main),
-    validate_status_update: |_, new, old| validate::update(new, old, Through::Status),
+    validate_update: |_, new, old| validate::update(new, old, Endpoint::Main),
+    validate_status_update: |_, new, old| validate::update(new, old, Endpoint::Status),
     subresources: &[("approval", APPROVAL)],
     selectable_fields: &[("spec.signerName", |request| {
         request.at("spec").text("signerName").to_owned()
@@ -32,7 +32,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// `/approval` changes nothing but conditions.
+/// An update through `/approval` changes only conditions.
 const APPROVAL: Update = Update {
     prepare: |cx, new, old| {
         stamp_conditions(cx, new, old);
@@ -41,10 +41,11 @@ const APPROVAL: Update = Update {
         new.copy_from("status", old);
         new.object("status").copy_from("conditions", &conditions);
     },
-    validate: |_, new, old| validate::update(new, old, Through::Approval),
+    validate: |_, new, old| validate::update(new, old, Endpoint::Approval),
 };
 
-/// Conditions that only an approver may set come from `old`, unless their number differs, which validation refuses.
+/// Restores the conditions of type `kind` from `old`. If their number differs they are kept for
+/// validation to refuse.
 fn keep_conditions(new: &mut Value, old: &Value, kind: &str) {
     let of_kind = |request: &Value| -> Vec<Value> {
         let conditions = request.at("status").items("conditions").iter();
@@ -66,7 +67,7 @@ fn keep_conditions(new: &mut Value, old: &Value, kind: &str) {
     }
 }
 
-/// Conditions get the times that their writer left out.
+/// Sets the times that new conditions leave out.
 fn stamp_conditions(cx: &Cx<'_>, new: &mut Value, old: &Value) {
     for condition in new.object("status").items_mut("conditions") {
         condition.default_to("lastUpdateTime", cx.time());

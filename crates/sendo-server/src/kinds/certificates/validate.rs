@@ -1,6 +1,6 @@
-//! What a signing request must look like, and who may change what of it.
+//! Validation of CertificateSigningRequests, and of what each subresource may change.
 //!
-//! Requests and certificates are judged by their envelope: what is inside is for the signer to read.
+//! Requests and certificates are checked only as PEM blocks. Their contents are for the signer.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,9 +14,9 @@ use crate::kinds::internal;
 use crate::kinds::key_pair::{self, Block};
 use crate::kinds::value::Read;
 
-/// The way a change comes.
+/// The endpoint that an update goes through.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Through {
+pub(super) enum Endpoint {
     Main,
     Status,
     Approval,
@@ -49,14 +49,14 @@ const USAGES: [&str; 23] = [
 ];
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-/// Conditions that are true or not there.
+/// Condition types whose status can only be `True`.
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 pub(super) fn create(request: &Value) -> Errors {
     validate(request, &Value::Null)
 }
 
-pub(super) fn update(new: &Value, old: &Value, through: Through) -> Errors {
+pub(super) fn update(new: &Value, old: &Value, endpoint: Endpoint) -> Errors {
     let mut errors = validate(new, old);
     let path = Path::new("status").child("conditions");
     let of_kind = |request: &Value, kind: &str| -> Vec<Value> {
@@ -74,7 +74,7 @@ pub(super) fn update(new: &Value, old: &Value, through: Through) -> Errors {
     }
     for kind in ["Approved", "Denied"] {
         let (new, old) = (of_kind(new, kind), of_kind(old, kind));
-        if through == Through::Approval || new.len() < old.len() || new == old {
+        if endpoint == Endpoint::Approval || new.len() < old.len() || new == old {
             continue;
         }
         if new.len() > old.len() {
@@ -90,7 +90,7 @@ pub(super) fn update(new: &Value, old: &Value, through: Through) -> Errors {
     let certificate = |request: &Value| request.at("status").text("certificate").to_owned();
     if certificate(new) != certificate(old) {
         let path = Path::new("status").child("certificate");
-        if through != Through::Status {
+        if endpoint != Endpoint::Status {
             let fault = "updates may not set certificate content";
             errors.push(Error::forbidden(&path, fault));
         } else if !certificate(old).is_empty() {
@@ -102,7 +102,7 @@ pub(super) fn update(new: &Value, old: &Value, through: Through) -> Errors {
     errors
 }
 
-/// Errors of a request; faults that `old` has already are let pass.
+/// Validates a request. Faults that `old` already has are tolerated.
 fn validate(request: &Value, old: &Value) -> Errors {
     let mut errors = check::new_metadata(request, Scope::Cluster, |_| Vec::new());
     let (spec, path) = (request.at("spec"), Path::new("spec"));
@@ -164,7 +164,7 @@ fn usages(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     }
 }
 
-/// The name of a signer: a domain, a slash, and a path of labels.
+/// Validates a signer name: a domain, a slash, and a path of labels.
 pub(super) fn signer_name(errors: &mut Errors, path: &Path, name: &str) {
     const MAX: usize = 253 + 1 + 253 + 63 + 1;
     if name.is_empty() {
@@ -192,7 +192,7 @@ pub(super) fn signer_name(errors: &mut Errors, path: &Path, name: &str) {
     }
 }
 
-/// The faults of the first bad label: those of the next would read the same.
+/// Reports only the first invalid label: the errors of others would have the same text.
 fn labels(errors: &mut Errors, path: &Path, text: &str, check: names::Check) {
     let faults = text.split('.').map(|label| (label, check(label)));
     if let Some((label, faults)) = faults.into_iter().find(|(_, faults)| !faults.is_empty()) {
@@ -263,7 +263,7 @@ fn certificate_fault(encoded: &str) -> Option<String> {
     blocks.is_empty().then(|| fault.to_owned())
 }
 
-/// The blocks of a PEM text that is itself in base64.
+/// The PEM blocks of a base64 text.
 fn pem_blocks(encoded: &str) -> Vec<Block> {
     key_pair::blocks(&BASE64_STANDARD.decode(encoded).unwrap_or_default())
 }
@@ -313,10 +313,10 @@ mod tests {
             "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"";
         let sign = "status.certificate: Forbidden: updates may not set certificate content";
         for (new, through, expected) in [
-            (&approved, Through::Approval, None),
-            (&approved, Through::Status, Some(approve)),
-            (&signed, Through::Status, None),
-            (&signed, Through::Approval, Some(sign)),
+            (&approved, Endpoint::Approval, None),
+            (&approved, Endpoint::Status, Some(approve)),
+            (&signed, Endpoint::Status, None),
+            (&signed, Endpoint::Approval, Some(sign)),
         ] {
             assert_eq!(texts(&update(new, &old, through)), Vec::from_iter(expected));
         }

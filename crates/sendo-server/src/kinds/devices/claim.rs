@@ -1,6 +1,6 @@
-//! What a claim asks for, and what a class of devices says of those it has.
+//! Validation of the specs of ResourceClaims and DeviceClasses.
 //!
-//! Expressions of selectors are kept and not judged.
+//! CEL expressions of selectors are stored without being compiled.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names as forms;
@@ -15,13 +15,13 @@ const MAX_REQUESTS: usize = 32;
 const MAX_CONSTRAINTS: usize = 32;
 const MAX_CONFIGS: usize = 32;
 const MAX_SELECTORS: usize = 32;
-const MAX_CHOICES: usize = 8;
+const MAX_SUBREQUESTS: usize = 8;
 const MAX_EXPRESSION: usize = 10 * 1024;
 const MAX_PARAMETERS: usize = 10 * 1024;
 const UNKNOWN: &str = "must be the name of a request in the claim or the name of a request and a \
                        subrequest separated by '/'";
 
-/// The spec of a class of devices.
+/// Validates the spec of a DeviceClass.
 pub(super) fn class(errors: &mut Errors, path: &Path, spec: &Value) {
     selectors(errors, &path.child("selectors"), spec.items("selectors"));
     each(
@@ -33,7 +33,7 @@ pub(super) fn class(errors: &mut Errors, path: &Path, spec: &Value) {
     );
 }
 
-/// The spec of a claim.
+/// Validates `spec.devices` of a claim.
 pub(super) fn devices(errors: &mut Errors, path: &Path, spec: &Value) {
     let (path, devices) = (path.child("devices"), spec.at("devices"));
     let requests = devices.items("requests");
@@ -66,20 +66,20 @@ pub(super) fn devices(errors: &mut Errors, path: &Path, spec: &Value) {
     );
 }
 
-/// Judges the items of a list, unless there are too many.
+/// Validates each item of a list, unless there are too many.
 fn each(
     errors: &mut Errors,
     path: &Path,
     items: &[Value],
     most: usize,
-    judge: impl Fn(&mut Errors, &Path, &Value),
+    validate: impl Fn(&mut Errors, &Path, &Value),
 ) {
     if items.len() > most {
         errors.push(Error::too_many(path, items.len(), most));
         return;
     }
     for (i, item) in items.iter().enumerate() {
-        judge(errors, &path.index(i), item);
+        validate(errors, &path.index(i), item);
     }
 }
 
@@ -116,14 +116,14 @@ fn request(errors: &mut Errors, path: &Path, request: &Value) {
             let fault = format!("{ONE}, but multiple fields are set");
             errors.push(Error::invalid(path, Value::Null, fault));
         }
-        (true, true) => wish(errors, &path.child("exactly"), request.at("exactly")),
+        (true, true) => requested_devices(errors, &path.child("exactly"), request.at("exactly")),
         (false, false) => {
             let path = path.child("firstAvailable");
             each(
                 errors,
                 &path,
                 choices,
-                MAX_CHOICES,
+                MAX_SUBREQUESTS,
                 |errors, path, choice| {
                     let name = choice.text("name");
                     check::faults(
@@ -132,28 +132,29 @@ fn request(errors: &mut Errors, path: &Path, request: &Value) {
                         name,
                         forms::dns1123_label(name),
                     );
-                    wish(errors, path, choice);
+                    requested_devices(errors, path, choice);
                 },
             );
-            unique(errors, &path, choices, MAX_CHOICES, |choice| {
+            unique(errors, &path, choices, MAX_SUBREQUESTS, |choice| {
                 choice.text("name")
             });
         }
     }
 }
 
-/// Which devices, and how many.
-fn wish(errors: &mut Errors, path: &Path, wish: &Value) {
+/// Validates the fields that an exact request and a subrequest share: device class, selectors,
+/// allocation mode, count and tolerations.
+fn requested_devices(errors: &mut Errors, path: &Path, request: &Value) {
     let class = path.child("deviceClassName");
     check::required_name(
         errors,
         &class,
-        wish.text("deviceClassName"),
+        request.text("deviceClassName"),
         forms::dns1123_subdomain,
     );
-    selectors(errors, &path.child("selectors"), wish.items("selectors"));
-    let (count, count_path) = (wish.count("count"), path.child("count"));
-    match wish.text("allocationMode") {
+    selectors(errors, &path.child("selectors"), request.items("selectors"));
+    let (count, count_path) = (request.count("count"), path.child("count"));
+    match request.text("allocationMode") {
         "All" if count != 0 => {
             let fault = "must not be specified when allocationMode is 'All'";
             errors.push(Error::invalid(&count_path, count, fault));
@@ -165,7 +166,7 @@ fn wish(errors: &mut Errors, path: &Path, wish: &Value) {
             errors.push(Error::not_supported(&path, mode, &["All", "ExactCount"]));
         }
     }
-    for (i, own) in wish.items("tolerations").iter().enumerate() {
+    for (i, own) in request.items("tolerations").iter().enumerate() {
         toleration(errors, &path.child("tolerations").index(i), own);
     }
 }
@@ -219,7 +220,7 @@ fn selectors(errors: &mut Errors, path: &Path, selectors: &[Value]) {
     );
 }
 
-/// Requests that a constraint or a configuration is about.
+/// Validates the request names that a constraint or a configuration refers to.
 fn references(errors: &mut Errors, path: &Path, item: &Value, requests: &[Value]) {
     let references = item.items("requests");
     each(
@@ -275,7 +276,7 @@ fn constraint(errors: &mut Errors, path: &Path, constraint: &Value) {
     }
 }
 
-/// Parameters for a driver, which only it understands.
+/// Validates opaque driver configuration: its driver name and its size.
 fn configuration(errors: &mut Errors, path: &Path, config: &Value) {
     let path = path.child("opaque");
     if !config.has("opaque") {

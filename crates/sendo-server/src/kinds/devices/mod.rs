@@ -1,4 +1,5 @@
-//! Devices that pods can claim: the kinds of `resource.k8s.io`.
+//! Rules of `resource.k8s.io`: DeviceClasses, ResourceClaims, ResourceClaimTemplates and
+//! ResourceSlices.
 
 mod claim;
 mod names;

@@ -1,4 +1,4 @@
-//! Names of pools and of the properties of devices.
+//! Validation of the names of resource pools and of device attributes.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -9,7 +9,7 @@ use crate::kinds::pod::sources::driver_name;
 const MAX_POOL: usize = 253;
 const MAX_IDENTIFIER: usize = 32;
 
-/// A pool: one or more domains, with slashes between.
+/// Validates a pool name: one or more DNS subdomains separated by slashes.
 pub(super) fn pool(errors: &mut Errors, path: &Path, name: &str) {
     if name.is_empty() {
         errors.push(Error::required(path, ""));
@@ -23,7 +23,7 @@ pub(super) fn pool(errors: &mut Errors, path: &Path, name: &str) {
     }
 }
 
-/// A property, with or without the domain that says whose it is.
+/// Validates an attribute name, with or without a domain.
 pub(super) fn qualified(errors: &mut Errors, path: &Path, name: &str) {
     match name.split('/').collect::<Vec<_>>()[..] {
         [name] => identifier(errors, path, name),
@@ -37,12 +37,12 @@ pub(super) fn qualified(errors: &mut Errors, path: &Path, name: &str) {
                 name => identifier(errors, path, name),
             }
         }
-        // Kubernetes takes names of more parts.
+        // Kubernetes accepts names with more than two parts.
         _ => {}
     }
 }
 
-/// A property with its domain.
+/// Validates an attribute name that must have a domain.
 pub(super) fn fully_qualified(errors: &mut Errors, path: &Path, name: &str) {
     qualified(errors, path, name);
     if !name.contains('/') {

@@ -1,4 +1,4 @@
-//! The devices that a driver offers.
+//! Validation of ResourceSlices: the devices that a driver publishes.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names as forms;
@@ -11,12 +11,12 @@ use crate::kinds::pod::affinity::{self, LabelValues};
 use crate::kinds::pod::sources::driver_name;
 use crate::kinds::value::Read;
 
-/// What a taint of a device does to those who do not tolerate it.
+/// The effects of a device taint.
 pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 const MAX_DEVICES: usize = 128;
-/// Devices with taints, counters or lists of values need more room.
-const MAX_RICH_DEVICES: usize = 64;
+/// The limit for slices in which a device has taints, counters or list attributes.
+const MAX_COMPLEX_DEVICES: usize = 64;
 const MAX_PROPERTIES: usize = 32;
 const MAX_VALUE: usize = 64;
 const MAX_TAINTS: usize = 16;
@@ -24,7 +24,7 @@ const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 const SCALARS: [&str; 4] = ["bool", "int", "string", "version"];
 const UNSET_OR_TRUE: &str = "must be either unset or set to true";
 
-/// The spec of a slice; `old` is null for a new one.
+/// Validates the spec of a slice. `old` is null on create.
 pub(super) fn validate(errors: &mut Errors, spec: &Value, old: &Value) {
     let path = Path::new("spec");
     driver_name(errors, &path.child("driver"), spec.text("driver"));
@@ -48,8 +48,8 @@ pub(super) fn validate(errors: &mut Errors, spec: &Value, old: &Value) {
     }
     let devices = spec.items("devices");
     let path = path.child("devices");
-    let most = if devices.iter().any(is_rich) {
-        MAX_RICH_DEVICES
+    let most = if devices.iter().any(is_complex) {
+        MAX_COMPLEX_DEVICES
     } else {
         MAX_DEVICES
     };
@@ -73,7 +73,7 @@ pub(super) fn validate(errors: &mut Errors, spec: &Value, old: &Value) {
     }
 }
 
-fn is_rich(device: &Value) -> bool {
+fn is_complex(device: &Value) -> bool {
     let has_lists = |attribute: &Value| LISTS.iter().any(|key| attribute.has(key));
     !device.items("taints").is_empty()
         || !device.items("consumesCounters").is_empty()
@@ -93,55 +93,55 @@ fn pool(errors: &mut Errors, path: &Path, pool: &Value) {
     }
 }
 
-/// In which ways a slice or a device says where it is, and how that is refused.
-struct Place {
+/// The fields with which a slice or a device selects its nodes, and the messages for their faults.
+struct NodeFields {
     switches: &'static [&'static str],
-    /// How many terms a selector of nodes must have, if that matters.
+    /// The number of terms that a node selector must have, if it is fixed.
     terms: Option<usize>,
     empty_name: &'static str,
-    not_said: &'static str,
-    said_twice: &'static str,
+    none_set: &'static str,
+    several_set: &'static str,
 }
 
-const OF_SLICE: Place = Place {
+const OF_SLICE: NodeFields = NodeFields {
     switches: &["allNodes", "perDeviceNodeSelection"],
     terms: Some(1),
     empty_name: "must be either unset or set to a non-empty string",
-    not_said: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
-    said_twice: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set",
+    none_set: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
+    several_set: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set",
 };
 
-const OF_DEVICE: Place = Place {
+const OF_DEVICE: NodeFields = NodeFields {
     switches: &["allNodes"],
     terms: None,
     empty_name: "must not be empty",
-    not_said: ONE_PLACE_OF_DEVICE,
-    said_twice: ONE_PLACE_OF_DEVICE,
+    none_set: ONE_FIELD_OF_DEVICE,
+    several_set: ONE_FIELD_OF_DEVICE,
 };
 
-const ONE_PLACE_OF_DEVICE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+const ONE_FIELD_OF_DEVICE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
      `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
 
-impl Place {
-    /// It is said in exactly one way.
+impl NodeFields {
+    /// Validates that exactly one of the fields is set.
     fn validate(&self, errors: &mut Errors, path: &Path, own: &Value) {
-        let mut said = Vec::new();
+        let mut set = Vec::new();
         match own.at("nodeName").as_str() {
             Some("") => {
                 let path = path.child("nodeName");
                 errors.push(Error::invalid(&path, "", self.empty_name));
             }
             Some(name) => {
-                said.push("`nodeName`".to_owned());
+                set.push("`nodeName`".to_owned());
                 let faults = forms::dns1123_subdomain(name);
                 check::faults(errors, &path.child("nodeName"), name, faults);
             }
             None => {}
         }
         if own.has("nodeSelector") {
-            said.push("`nodeSelector`".to_owned());
+            set.push("`nodeSelector`".to_owned());
             let (path, selector) = (path.child("nodeSelector"), own.at("nodeSelector"));
-            affinity::node_selector(errors, &path, selector, LabelValues::Judged);
+            affinity::node_selector(errors, &path, selector, LabelValues::Validated);
             let terms = selector.items("nodeSelectorTerms").len();
             if self.terms.is_some_and(|most| most != terms) {
                 let terms = selector.at("nodeSelectorTerms");
@@ -153,23 +153,23 @@ impl Place {
         }
         for key in self.switches {
             match own.switch(key) {
-                Some(true) => said.push(format!("`{key}`")),
+                Some(true) => set.push(format!("`{key}`")),
                 Some(false) => errors.push(Error::invalid(&path.child(key), false, UNSET_OR_TRUE)),
                 None => {}
             }
         }
-        match said.len() {
-            0 => errors.push(Error::required(path, self.not_said)),
+        match set.len() {
+            0 => errors.push(Error::required(path, self.none_set)),
             1 => {}
             _ => {
-                let shown = format!("{{{}}}", said.join(", "));
-                errors.push(Error::invalid(path, shown, self.said_twice));
+                let shown = format!("{{{}}}", set.join(", "));
+                errors.push(Error::invalid(path, shown, self.several_set));
             }
         }
     }
 }
 
-fn device(errors: &mut Errors, path: &Path, device: &Value, says_place: bool) {
+fn device(errors: &mut Errors, path: &Path, device: &Value, selects_nodes: bool) {
     let name = device.text("name");
     check::faults(
         errors,
@@ -201,10 +201,10 @@ fn device(errors: &mut Errors, path: &Path, device: &Value, says_place: bool) {
         }
     }
     taints(errors, &path.child("taints"), device.items("taints"));
-    device_place(errors, path, device, says_place);
+    device_nodes(errors, path, device, selects_nodes);
 }
 
-/// A property of a device: one value, or a list of one kind.
+/// Validates a device attribute: one value, or a list of values of one type.
 fn attribute(errors: &mut Errors, path: &Path, attribute: &Value) {
     for key in ["string", "version"] {
         if let Some(text) = attribute.at(key).as_str() {
@@ -241,7 +241,7 @@ fn value(errors: &mut Errors, path: &Path, kind: &str, text: &str) {
     }
 }
 
-/// Whether a text is a version by semver.org, 2.0.0.
+/// Whether a text is a version according to Semantic Versioning 2.0.0.
 fn is_version(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let words = |words: &str| {
@@ -289,10 +289,11 @@ fn taints(errors: &mut Errors, path: &Path, taints: &[Value]) {
     }
 }
 
-/// A device says where it is exactly if its slice leaves that to its devices.
-fn device_place(errors: &mut Errors, path: &Path, device: &Value, says_place: bool) {
+/// Validates the node fields of a device, which are set if and only if the slice has
+/// `perDeviceNodeSelection`.
+fn device_nodes(errors: &mut Errors, path: &Path, device: &Value, selects_nodes: bool) {
     let keys = ["nodeName", "nodeSelector", "allNodes"];
-    if !says_place {
+    if !selects_nodes {
         if keys.iter().any(|key| device.has(key)) {
             let fault = "`nodeName`, `nodeSelector` and `allNodes` can only be set if \
                          `perDeviceNodeSelection` is set to true in the ResourceSlice spec";

@@ -1,4 +1,4 @@
-//! PriorityLevelConfigurations: how many requests of a level run at once.
+//! Rules of PriorityLevelConfigurations, which limit the concurrent requests of a priority level.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -27,7 +27,7 @@ pub(in crate::kinds) const RULES: Rules = Rules {
 
 const ZERO_SHARES_ANNOTATION: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const MAX_QUEUES: i64 = 10_000_000;
-/// How many bits of a request's hash can choose its queues.
+/// The number of bits of a request's hash that choose its queues.
 const HASH_BITS: f64 = 60.0;
 
 fn default(level: &mut Value) {
@@ -173,7 +173,7 @@ fn queuing(errors: &mut Errors, path: &Path, queuing: &Value) {
     }
 }
 
-/// How many bits it takes to draw a hand from so many queues.
+/// The number of bits needed to choose `hand` of `queues` queues by shuffle sharding.
 fn needed_bits(queues: i64, hand: i64) -> f64 {
     let exact = |number: i64| f64::from(i32::try_from(number).unwrap_or(i32::MAX));
     (exact(queues).log2() * exact(hand)).ceil()

@@ -1,4 +1,4 @@
-//! FlowSchemas and PriorityLevelConfigurations: fairness among requests.
+//! Rules of API Priority and Fairness: FlowSchemas and PriorityLevelConfigurations.
 
 mod level;
 mod schema;
@@ -12,7 +12,7 @@ use super::value::Read;
 pub(super) use level::RULES as PRIORITY_LEVEL;
 pub(super) use schema::RULES as FLOW_SCHEMA;
 
-/// Conditions of both kinds: each type once.
+/// Validates the conditions of both kinds: each type occurs once.
 fn conditions(errors: &mut Errors, object: &Value) {
     let path = Path::new("status").child("conditions");
     let mut seen: Vec<&str> = Vec::new();

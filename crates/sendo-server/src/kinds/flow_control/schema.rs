@@ -1,4 +1,4 @@
-//! FlowSchemas: which requests are of which level.
+//! Rules of FlowSchemas, which assign requests to priority levels.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -110,7 +110,7 @@ fn rule(errors: &mut Errors, path: &Path, rule: &Value) {
     }
 }
 
-/// Kinds of subjects, and the member each one uses.
+/// Subject kinds, each with the field that holds its subject.
 const SUBJECTS: [(&str, &str); 3] = [
     ("ServiceAccount", "serviceAccount"),
     ("User", "user"),
@@ -159,7 +159,8 @@ fn has_wildcard(rule: &Value, key: &str) -> bool {
     check::texts(rule, key).any(|item| item == "*")
 }
 
-/// A wildcard stands alone; whether it is there.
+/// Reports a wildcard that is listed together with other entries. Returns whether there is a
+/// wildcard.
 fn lone_wildcard(errors: &mut Errors, path: &Path, rule: &Value, key: &str, others: &str) -> bool {
     let is_there = has_wildcard(rule, key);
     if is_there && rule.items(key).len() > 1 {

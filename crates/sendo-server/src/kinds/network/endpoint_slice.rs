@@ -1,4 +1,4 @@
-//! EndpointSlices.
+//! Rules of EndpointSlices.
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -52,7 +52,8 @@ const MAX_ADDRESSES: usize = 100;
 const MAX_PORTS: usize = 20_000;
 const MAX_HINTS: usize = 8;
 
-/// Labels carry a slice's service, so that they count as its content.
+/// Increments the generation if the address type, endpoints, ports or labels change. Labels count,
+/// since one of them names the slice's Service.
 fn prepare_for_update(_: &Cx<'_>, new: &mut Value, old: &Value) {
     let content = |slice: &Value| {
         let labels = slice.at("metadata").at("labels").clone();
@@ -69,9 +70,9 @@ fn prepare_for_update(_: &Cx<'_>, new: &mut Value, old: &Value) {
     drop_topology(new, old);
 }
 
-/// `deprecatedTopology` belongs to an older version and cannot be written in this one.
+/// Drops `deprecatedTopology`, a field of v1beta1 that v1 cannot write.
 ///
-/// A node name that an old object had there is kept in its place of today.
+/// A node name that the old object has there moves to `nodeName`.
 fn drop_topology(slice: &mut Value, old: &Value) {
     const HOST: &str = "kubernetes.io/hostname";
     if old.is_object() && slice.at("endpoints") == old.at("endpoints") {
@@ -101,7 +102,7 @@ fn validate(slice: &Value, old: &Value) -> Errors {
         &["FQDN", "IPv4", "IPv6"],
     );
     ports(&mut errors, &Path::new("ports"), slice.items("ports"));
-    // What an older version took may stay.
+    // Unchanged endpoints are not validated again: an older version may have accepted them.
     if old.is_object() && slice.at("endpoints") == old.at("endpoints") {
         return errors;
     }
@@ -192,7 +193,7 @@ fn endpoint(errors: &mut Errors, path: &Path, endpoint: &Value, address_type: &s
     hints(errors, &path.child("hints"), endpoint.at("hints"));
 }
 
-/// Where traffic to an endpoint should come from.
+/// Validates the topology hints of an endpoint.
 fn hints(errors: &mut Errors, path: &Path, hints: &Value) {
     let checked: [(&str, names::Check); 2] = [
         ("forZones", names::label_value),
@@ -216,7 +217,8 @@ fn hints(errors: &mut Errors, path: &Path, hints: &Value) {
     }
 }
 
-/// Addresses in old forms, but for slices of the controllers, which only write good ones.
+/// Warnings for non-canonical addresses. Slices of Kubernetes' own controllers are skipped, since
+/// they write canonical ones.
 fn address_warnings(slice: &Value) -> Vec<String> {
     let labels = slice.at("metadata").at("labels");
     let manager = labels.text("endpointslice.kubernetes.io/managed-by");

@@ -1,4 +1,4 @@
-//! Endpoints, the predecessor of EndpointSlices.
+//! Rules of Endpoints, the predecessor of EndpointSlices.
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -33,7 +33,7 @@ pub(super) const RULES: Rules = Rules {
 
 fn validate(endpoints: &Value, old: &Value) -> Errors {
     let mut errors = check::new_metadata(endpoints, Scope::Namespaced, names::dns1123_subdomain);
-    // What an older version took may stay.
+    // Unchanged subsets are not validated again: an older version may have accepted them.
     if old.is_object() && endpoints.at("subsets") == old.at("subsets") {
         return errors;
     }
@@ -112,7 +112,8 @@ fn address(errors: &mut Errors, path: &Path, address: &Value) {
     usable_ip(errors, &path.child("ip"), ip);
 }
 
-/// An address that traffic can be sent to.
+/// Validates that an IP can be an endpoint: not unspecified, loopback, link-local or link-local
+/// multicast.
 pub(super) fn usable_ip(errors: &mut Errors, path: &Path, text: &str) {
     let Some(ip) = parse_ip(text) else {
         errors.push(Error::invalid(path, text, "must be a valid IP address"));

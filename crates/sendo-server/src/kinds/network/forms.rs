@@ -1,11 +1,11 @@
-//! Addresses in forms that are taken but should not be used: the `Warning`s they bring.
+//! Warnings for IP addresses and CIDRs that are valid but not canonical.
 
 use std::net::IpAddr;
 
 use sendo_apimachinery::addresses::{Cidr, ip_text, parse_ip};
 use sendo_apimachinery::field::Path;
 
-/// Warnings for an address that was found valid.
+/// The warning for a valid address that is not canonical.
 pub(crate) fn ip_warnings(path: &Path, text: &str) -> Option<String> {
     let ip = parse_ip(text)?;
     let preferred = ip_text(ip);
@@ -20,7 +20,7 @@ pub(crate) fn ip_warnings(path: &Path, text: &str) -> Option<String> {
     }
 }
 
-/// Warnings for a network that was found valid.
+/// Warnings for a valid CIDR that is not canonical.
 pub(crate) fn cidr_warnings(path: &Path, text: &str) -> Vec<String> {
     let Some(cidr) = Cidr::parse(text) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Ingresses and their classes.
+//! Rules of Ingresses and IngressClasses.
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -107,7 +107,7 @@ fn validate(ingress: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// A host, or all hosts one level below one.
+/// Validates a host name or a wildcard such as `*.example.com`.
 fn host_pattern(errors: &mut Errors, path: &Path, host: &str) {
     let faults = if host.contains('*') {
         names::wildcard_dns1123_subdomain(host)
@@ -229,7 +229,7 @@ fn service(errors: &mut Errors, path: &Path, service: &Value) {
     }
 }
 
-/// A reference to an object of any kind.
+/// Validates a reference to an object of any kind in the same namespace.
 fn reference(errors: &mut Errors, path: &Path, reference: &Value) {
     if let Some(group) = reference.at("apiGroup").as_str() {
         let faults = names::dns1123_subdomain(group);
@@ -241,7 +241,7 @@ fn reference(errors: &mut Errors, path: &Path, reference: &Value) {
     }
 }
 
-/// The annotation that named the class before the field did.
+/// Validates the legacy class annotation, which excludes `ingressClassName`.
 fn class_annotation(errors: &mut Errors, ingress: &Value) {
     let annotation = ingress
         .at("metadata")

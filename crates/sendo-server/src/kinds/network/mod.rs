@@ -1,4 +1,4 @@
-//! Services, their endpoints, and the rules for traffic.
+//! Rules of Services, Endpoints and the kinds of `networking.k8s.io` and `discovery.k8s.io`.
 
 mod endpoint_slice;
 mod endpoints;
@@ -16,7 +16,8 @@ use super::check::{self, Errors};
 use super::value::Read;
 use super::{Rules, writes};
 
-/// The rules of a kind of `networking.k8s.io` or `discovery.k8s.io`, or of the services of core.
+/// The rules of a kind of `networking.k8s.io` or `discovery.k8s.io`, or of `Service` and
+/// `Endpoints` of the core group.
 pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
     Some(match kind {
         "EndpointSlice" => const { &endpoint_slice::RULES },
@@ -31,14 +32,14 @@ pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
     })
 }
 
-/// For kinds without a status: a change of the spec raises the generation.
+/// For kinds without a status: a change of the spec increments the generation.
 fn spec_moves_generation(new: &mut serde_json::Value, old: &serde_json::Value) {
     if new.at("spec") != old.at("spec") {
         writes::next_generation(new, old);
     }
 }
 
-/// The name of a load balancer, which is no address.
+/// Validates the host name of a load balancer, which must not be an IP address.
 fn host_name(errors: &mut Errors, path: &Path, name: &str) {
     if name.is_empty() {
         return;

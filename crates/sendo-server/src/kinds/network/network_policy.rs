@@ -1,4 +1,4 @@
-//! NetworkPolicies.
+//! Rules of NetworkPolicies.
 
 use sendo_apimachinery::addresses::{Cidr, Form, validate_cidr};
 use sendo_apimachinery::field::{Error, Path};
@@ -33,10 +33,10 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// The directions of traffic: where rules stand, and where their peers do.
+/// The directions of traffic: the field of the rules, and the field of their peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
-/// A policy that names no types judges incoming traffic, and outgoing if it has rules for it.
+/// Sets the default `policyTypes`: `Ingress`, and `Egress` if there are egress rules.
 fn default(policy: &mut Value) {
     let spec = policy.object("spec");
     if spec.items("policyTypes").is_empty() {
@@ -57,7 +57,7 @@ fn default(policy: &mut Value) {
     }
 }
 
-/// The blocks of addresses a policy names, and where they stand.
+/// The IP blocks of a policy with their paths.
 fn blocks(policy: &Value) -> impl Iterator<Item = (Path, &Value)> {
     let spec = policy.at("spec");
     DIRECTIONS.iter().flat_map(move |(direction, side)| {
@@ -82,7 +82,7 @@ fn networks(block: &Value) -> impl Iterator<Item = &str> {
         .chain(check::texts(block, "except"))
 }
 
-/// Errors of a spec; networks that are `known` from before may be badly written.
+/// Validates a spec. CIDRs that are `known` from the old object may be non-canonical.
 fn spec(errors: &mut Errors, spec: &Value, known: &[&str]) {
     let path = Path::new("spec");
     check::selector(errors, &path.child("podSelector"), spec.at("podSelector"));

@@ -1,4 +1,4 @@
-//! ServiceCIDRs and the IPAddresses taken from them.
+//! Rules of ServiceCIDRs and IPAddresses.
 
 use sendo_apimachinery::addresses::{Cidr, Form, validate_cidr, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -46,7 +46,7 @@ pub(super) const IP_ADDRESS: Rules = Rules {
 
 const IMMUTABLE: &str = "field is immutable";
 
-/// The members of a reference to a parent, as they are shown.
+/// The fields of a parent reference with their Go names, which messages show.
 const PARENT: [(&str, &str); 4] = [
     ("Group", "group"),
     ("Resource", "resource"),
@@ -83,7 +83,7 @@ fn cidrs(errors: &mut Errors, spec: &Value) {
     }
 }
 
-/// A second range may be added, and nothing else changed.
+/// Validates an update of the CIDRs: only a second one, of the other family, may be added.
 fn update_cidrs(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     let (new, old) = (new.at("spec"), old.at("spec"));

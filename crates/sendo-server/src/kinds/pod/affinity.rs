@@ -1,4 +1,4 @@
-//! Where a pod may run: affinity, tolerations, spread.
+//! Validation of affinity, node selectors, tolerations and topology spread constraints.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -17,7 +17,7 @@ pub(super) fn affinity(errors: &mut Errors, path: &Path, affinity: &Value) {
     let nodes_path = path.child("nodeAffinity");
     if nodes.has(REQUIRED) {
         let path = nodes_path.child(REQUIRED);
-        node_selector(errors, &path, nodes.at(REQUIRED), LabelValues::Judged);
+        node_selector(errors, &path, nodes.at(REQUIRED), LabelValues::Validated);
     }
     for (i, term) in nodes.items(PREFERRED).iter().enumerate() {
         let path = nodes_path.child(PREFERRED).index(i);
@@ -53,10 +53,10 @@ fn weight(errors: &mut Errors, path: &Path, term: &Value) {
     }
 }
 
-/// Whether the values of a selector must be possible labels.
+/// Whether the values of a selector are checked as label values.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum LabelValues {
-    Judged,
+    Validated,
     Ignored,
 }
 
@@ -125,7 +125,7 @@ fn node_requirement(
         }
     }
     check::label_name(errors, &path.child("key"), requirement.text("key"));
-    if label_values == LabelValues::Judged {
+    if label_values == LabelValues::Validated {
         for (i, value) in check::texts(requirement, "values").enumerate() {
             check::faults(
                 errors,
@@ -192,7 +192,8 @@ fn pod_term(errors: &mut Errors, path: &Path, term: &Value) {
     check::label_name(errors, &path.child("topologyKey"), key);
 }
 
-/// Keys of labels whose values a selector takes from the pod itself.
+/// Validates `matchLabelKeys` and `mismatchLabelKeys`, whose values the selector takes from the
+/// pod's own labels.
 fn label_keys(errors: &mut Errors, path: &Path, term: &Value) {
     for list in ["matchLabelKeys", "mismatchLabelKeys"] {
         let path = path.child(list);
@@ -278,7 +279,7 @@ pub(crate) fn tolerations(errors: &mut Errors, path: &Path, tolerations: &[Value
     }
 }
 
-/// What a taint does, or what a toleration tolerates.
+/// Validates the effect of a taint or a toleration.
 pub(crate) fn taint_effect(errors: &mut Errors, path: &Path, effect: &str) {
     check::one_of(errors, path, effect, &EFFECTS);
 }

@@ -1,4 +1,5 @@
-//! Annotations that a pod's behaviour depends on.
+//! Validation of the annotations that pods have a meaning for: tolerations, seccomp, AppArmor,
+//! deletion cost.
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use super::affinity;
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::{Read, Write};
 
-/// Marks a pod that mirrors one which its node runs by itself.
+/// Marks a mirror pod, which represents a static pod of the kubelet.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -15,10 +16,10 @@ pub(super) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 pub(super) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// The longest name of an AppArmor profile.
+/// The maximum length of an AppArmor profile name.
 const MAX_PROFILE: usize = 4096;
 
-/// The annotations of a pod or template with this spec.
+/// Validates the annotations of a pod or template with this spec.
 pub(super) fn validate(errors: &mut Errors, path: &Path, annotations: &Value, spec: &Value) {
     if annotations.has(MIRROR) && spec.text("nodeName").is_empty() {
         let fault = "must set spec.nodeName if mirror pod annotation is set";
@@ -69,7 +70,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path, annotations: &Value, sp
     }
 }
 
-/// A 32 bit number without a plus sign or leading zeros.
+/// Whether a text is a 32-bit integer without a plus sign or leading zeros.
 fn is_deletion_cost(cost: &str) -> bool {
     let digits = cost.strip_prefix('-').unwrap_or(cost);
     let has_plain_start = cost == "0" || digits.starts_with(|c| matches!(c, '1'..='9'));
@@ -104,7 +105,7 @@ fn app_armor(errors: &mut Errors, path: &Path, container: &str, profile: &str, s
     }
 }
 
-/// The field that an AppArmor annotation stands for, if it is a good one.
+/// The `appArmorProfile` that an AppArmor annotation stands for, if it is valid.
 pub(super) fn app_armor_field(profile: &str) -> Option<Value> {
     match profile {
         "unconfined" => Some(json!({"type": "Unconfined"})),
@@ -117,7 +118,7 @@ pub(super) fn app_armor_field(profile: &str) -> Option<Value> {
     }
 }
 
-/// Fills in the AppArmor fields of containers from their annotations.
+/// Sets the AppArmor fields of containers from their annotations.
 pub(super) fn sync_app_armor(pod: &mut Value) {
     if pod.at("spec").at("os").text("name") == "windows" {
         return;
@@ -145,13 +146,13 @@ pub(super) fn sync_app_armor(pod: &mut Value) {
     }
 }
 
-/// Whether there is an annotation whose key begins so.
+/// Whether there is an annotation with this key prefix.
 fn has_any(annotations: &Value, prefix: &str) -> bool {
     let mut keys = annotations.as_object().into_iter().flatten();
     keys.any(|(key, _)| key.starts_with(prefix))
 }
 
-/// Annotations that may not change with a pod.
+/// Validates that immutable annotations did not change.
 pub(super) fn validate_update(errors: &mut Errors, path: &Path, new: &Value, old: &Value) {
     let (annotations, before) = (
         new.at("metadata").at("annotations"),
@@ -189,7 +190,7 @@ pub(super) fn validate_update(errors: &mut Errors, path: &Path, new: &Value, old
     validate(errors, path, annotations, new.at("spec"));
 }
 
-/// On creation, what annotations and fields say of profiles must agree.
+/// Validates on create that the annotations and fields of a profile agree.
 pub(super) fn match_fields(errors: &mut Errors, path: &Path, pod: &Value) {
     let (annotations, spec) = (pod.at("metadata").at("annotations"), pod.at("spec"));
     if let Some(annotation) = annotations.at(SECCOMP_POD).as_str() {

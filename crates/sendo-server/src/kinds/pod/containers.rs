@@ -1,4 +1,4 @@
-//! Containers of a pod.
+//! Validation of containers, init containers and ephemeral containers.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -13,7 +13,7 @@ const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const NO_SIDECAR: &str = "may not be set for init containers without restartPolicy=Always";
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
-/// Fields of a container that an ephemeral one may not have, in the order they are judged.
+/// Fields that an ephemeral container may not have, in the order Kubernetes validates them.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -26,23 +26,23 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// What containers of one pod share.
-pub(super) struct Surroundings<'a> {
+/// What the validation of a container needs to know about its pod.
+pub(super) struct PodContext<'a> {
     pub(super) spec: &'a Value,
-    /// Volumes without faults.
+    /// The valid volumes.
     pub(super) volumes: &'a [&'a Value],
-    /// Names of the pod's resource claims.
+    /// The names of the pod's resource claims.
     pub(super) claims: Vec<&'a str>,
 }
 
-impl Surroundings<'_> {
+impl PodContext<'_> {
     fn grace_period(&self) -> Option<i64> {
         self.spec.number("terminationGracePeriodSeconds")
     }
 }
 
-pub(super) fn containers(errors: &mut Errors, path: &Path, around: &Surroundings<'_>) {
-    let containers = around.spec.items("containers");
+pub(super) fn containers(errors: &mut Errors, path: &Path, pod: &PodContext<'_>) {
+    let containers = pod.spec.items("containers");
     if containers.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -50,39 +50,39 @@ pub(super) fn containers(errors: &mut Errors, path: &Path, around: &Surroundings
     let mut names: Vec<&str> = Vec::new();
     for (i, container) in containers.iter().enumerate() {
         let path = &path.index(i);
-        container_of_any_kind(errors, path, container, around);
+        container_of_any_kind(errors, path, container, pod);
         unique_name(errors, path, &mut names, container.text("name"));
-        probes::hooks_and_probes(errors, path, container, around.grace_period());
+        probes::hooks_and_probes(errors, path, container, pod.grace_period());
         restart_policy(errors, path, container);
     }
     host_ports(errors, path, containers);
 }
 
-pub(super) fn init_containers(errors: &mut Errors, list: &Path, around: &Surroundings<'_>) {
-    let mut names: Vec<&str> = around
+pub(super) fn init_containers(errors: &mut Errors, list: &Path, pod: &PodContext<'_>) {
+    let mut names: Vec<&str> = pod
         .spec
         .items("containers")
         .iter()
         .map(|c| c.text("name"))
         .collect();
-    for (i, container) in around.spec.items("initContainers").iter().enumerate() {
+    for (i, container) in pod.spec.items("initContainers").iter().enumerate() {
         let path = &list.index(i);
-        container_of_any_kind(errors, path, container, around);
+        container_of_any_kind(errors, path, container, pod);
         if container.has("restartPolicy") {
             restart_policy(errors, path, container);
         } else if !container.items("restartPolicyRules").is_empty() {
             errors.push(Error::required(&path.child("restartPolicy"), RULES_ALONE));
         }
         let name = container.text("name");
-        // A name that is missing is told, yet no second one is a duplicate.
+        // A missing name is reported as missing only, never as a duplicate.
         if !name.is_empty() || names.contains(&name) {
             unique_name(errors, path, &mut names, name);
         }
-        // As reported by Kubernetes, as if each were the first of the list.
+        // Kubernetes reports each init container at index 0 here.
         host_ports(errors, list, std::slice::from_ref(container));
         let is_sidecar = container.text("restartPolicy") == "Always";
         if is_sidecar {
-            probes::hooks_and_probes(errors, path, container, around.grace_period());
+            probes::hooks_and_probes(errors, path, container, pod.grace_period());
             continue;
         }
         for key in [
@@ -105,17 +105,17 @@ pub(super) fn init_containers(errors: &mut Errors, list: &Path, around: &Surroun
     }
 }
 
-pub(super) fn ephemeral_containers(errors: &mut Errors, path: &Path, around: &Surroundings<'_>) {
-    let others = around
+pub(super) fn ephemeral_containers(errors: &mut Errors, path: &Path, pod: &PodContext<'_>) {
+    let others = pod
         .spec
         .items("containers")
         .iter()
-        .chain(around.spec.items("initContainers"));
+        .chain(pod.spec.items("initContainers"));
     let others: Vec<&str> = others.map(|container| container.text("name")).collect();
     let mut names = others.clone();
-    for (i, container) in around.spec.items("ephemeralContainers").iter().enumerate() {
+    for (i, container) in pod.spec.items("ephemeralContainers").iter().enumerate() {
         let path = &path.index(i);
-        container_of_any_kind(errors, path, container, around);
+        container_of_any_kind(errors, path, container, pod);
         padded_image(errors, path, container);
         unique_name(errors, path, &mut names, container.text("name"));
         let target = container.text("targetContainerName");
@@ -123,7 +123,8 @@ pub(super) fn ephemeral_containers(errors: &mut Errors, path: &Path, around: &Su
             errors.push(Error::not_found(&path.child("targetContainerName"), target));
         }
         for key in NOT_EPHEMERAL {
-            // What is there and says nothing is there, if Go can tell.
+            // An empty value counts as set for pointer fields, which Go can distinguish from
+            // absent.
             let pointer = matches!(key, "lifecycle" | "restartPolicy") && container.has(key);
             if pointer || !is_zero(container.at(key)) {
                 errors.push(Error::forbidden(&path.child(key), EPHEMERAL));
@@ -140,7 +141,7 @@ pub(super) fn ephemeral_containers(errors: &mut Errors, path: &Path, around: &Su
     }
 }
 
-/// An image that a pod, not a template, is to run.
+/// Validates that the image of a pod has no leading or trailing space. Templates may have it.
 pub(super) fn padded_image(errors: &mut Errors, path: &Path, container: &Value) {
     let image = container.text("image");
     if image.trim() != image {
@@ -161,7 +162,7 @@ fn container_of_any_kind(
     errors: &mut Errors,
     path: &Path,
     container: &Value,
-    around: &Surroundings<'_>,
+    pod: &PodContext<'_>,
 ) {
     check::required_name(
         errors,
@@ -178,19 +179,9 @@ fn container_of_any_kind(
     );
     ports(errors, &path.child("ports"), container.items("ports"));
     env::variables(errors, &path.child("env"), container.items("env"));
-    env::sets_of_variables(errors, &path.child("envFrom"), container.items("envFrom"));
-    mounts::mounts(
-        errors,
-        &path.child("volumeMounts"),
-        container,
-        around.volumes,
-    );
-    mounts::devices(
-        errors,
-        &path.child("volumeDevices"),
-        container,
-        around.volumes,
-    );
+    env::env_from(errors, &path.child("envFrom"), container.items("envFrom"));
+    mounts::mounts(errors, &path.child("volumeMounts"), container, pod.volumes);
+    mounts::devices(errors, &path.child("volumeDevices"), container, pod.volumes);
     pull_policy(
         errors,
         &path.child("imagePullPolicy"),
@@ -200,21 +191,21 @@ fn container_of_any_kind(
         errors,
         &path.child("resources"),
         container.at("resources"),
-        &around.claims,
+        &pod.claims,
     );
     let policies = container.items("resizePolicy");
     resize_policies(
         errors,
         &path.child("resizePolicy"),
         policies,
-        around.spec.text("restartPolicy"),
+        pod.spec.text("restartPolicy"),
     );
     let context = container.at("securityContext");
     security::container(
         errors,
         &path.child("securityContext"),
         context,
-        security::host_users(around.spec),
+        security::host_users(pod.spec),
     );
 }
 
@@ -258,7 +249,7 @@ fn ports(errors: &mut Errors, path: &Path, ports: &[Value]) {
     }
 }
 
-/// Ports of the host that two containers want.
+/// Reports host ports that two containers use.
 fn host_ports(errors: &mut Errors, path: &Path, containers: &[Value]) {
     let mut seen: Vec<String> = Vec::new();
     for (i, container) in containers.iter().enumerate() {
@@ -301,7 +292,7 @@ fn resize_policies(errors: &mut Errors, path: &Path, policies: &[Value], pod_pol
 
 const RULES_ALONE: &str = "must specify restartPolicy when restart rules are used";
 
-/// When a container is started again, and by which rules.
+/// Validates the restart policy of a container and its restart rules.
 fn restart_policy(errors: &mut Errors, path: &Path, container: &Value) {
     let rules = container.items("restartPolicyRules");
     let policy_path = path.child("restartPolicy");
@@ -350,18 +341,18 @@ mod tests {
 
     use super::*;
 
-    fn told(
-        judge: fn(&mut Errors, &Path, &Surroundings<'_>),
+    fn errors_of(
+        validate: fn(&mut Errors, &Path, &PodContext<'_>),
         key: &str,
         spec: &Value,
     ) -> Vec<String> {
-        let around = Surroundings {
+        let pod = PodContext {
             spec,
             volumes: &[],
             claims: Vec::new(),
         };
         let mut errors = Errors::new();
-        judge(&mut errors, &Path::new(key), &around);
+        validate(&mut errors, &Path::new(key), &pod);
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -375,17 +366,17 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_name_of_an_init_container_is_told_but_no_duplicate() {
+    fn a_missing_name_of_an_init_container_is_required_and_no_duplicate() {
         let nameless = container(json!({"name": ""}));
         let spec = json!({"initContainers": [nameless, nameless]});
         assert_eq!(
-            told(init_containers, "c", &spec),
+            errors_of(init_containers, "c", &spec),
             ["c[0].name: Required value", "c[1].name: Required value"]
         );
         let named = container(json!({}));
         let spec = json!({"containers": [named], "initContainers": [named]});
         assert_eq!(
-            told(init_containers, "c", &spec),
+            errors_of(init_containers, "c", &spec),
             ["c[0].name: Duplicate value: \"c\""]
         );
     }
@@ -394,7 +385,7 @@ mod tests {
     fn rules_of_an_init_container_need_a_policy_before_they_are_read() {
         let spec = json!({"initContainers": [container(json!({"restartPolicyRules": [{}]}))]});
         assert_eq!(
-            told(init_containers, "c", &spec),
+            errors_of(init_containers, "c", &spec),
             [
                 "c[0].restartPolicy: Required value: must specify restartPolicy when restart rules are used"
             ]
@@ -405,7 +396,7 @@ mod tests {
     fn an_ephemeral_container_is_never_started_again() {
         let spec = json!({"ephemeralContainers": [container(json!({"restartPolicy": ""}))]});
         assert_eq!(
-            told(ephemeral_containers, "c", &spec),
+            errors_of(ephemeral_containers, "c", &spec),
             ["c[0].restartPolicy: Forbidden: cannot be set for an Ephemeral Container"]
         );
     }

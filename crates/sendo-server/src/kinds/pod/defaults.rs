@@ -1,4 +1,4 @@
-//! Defaults of a pod's spec, wherever it stands: in a pod or in a template.
+//! Defaults of pods and pod templates.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,8 @@ use super::image;
 use crate::kinds::resources;
 use crate::kinds::value::{Read, Write};
 
-/// Annotations of an API older than init containers, dropped wherever a pod is described.
+/// Annotations that stood for init containers before there was a field; they are dropped from pods
+/// and templates.
 const OBSOLETE_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
     "pod.alpha.kubernetes.io/init-containers",
@@ -14,13 +15,13 @@ const OBSOLETE_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
 ];
 
-/// Fills in a pod template: what its controller's owner left out.
+/// Sets the defaults of a pod template.
 pub(crate) fn template(template: &mut Value) {
     drop_obsolete_annotations(template);
     spec(template.object("spec"));
 }
 
-/// Fills in a pod: as a template, and what only a pod gets.
+/// Sets the defaults of a pod: those of a template, and those that only pods have.
 pub(crate) fn pod(pod: &mut Value) {
     drop_obsolete_annotations(pod);
     let pod_spec = pod.object("spec");
@@ -43,12 +44,12 @@ pub(crate) fn pod(pod: &mut Value) {
         pod_spec.set("terminationGracePeriodSeconds", 1);
     }
     if let Some(status) = pod.existing("status") {
-        one_spelling_of_ip(status);
+        sync_pod_ips(status);
         round_up_in_status(status);
     }
 }
 
-/// What containers and the pod have, in thousandths.
+/// Rounds the resources in the statuses of the pod and its containers up to thousandths.
 fn round_up_in_status(status: &mut Value) {
     let round_up = |object: &mut Value| {
         resources::round_up_lists(object, &["allocatedResources"]);
@@ -66,8 +67,8 @@ fn round_up_in_status(status: &mut Value) {
     round_up(status);
 }
 
-/// `podIP` and the first of `podIPs` are one field; where they differ `podIP` counts.
-fn one_spelling_of_ip(status: &mut Value) {
+/// Makes `podIP` and the first of `podIPs` equal. If they differ, `podIP` takes precedence.
+fn sync_pod_ips(status: &mut Value) {
     let single = status.text("podIP").to_owned();
     let first = status
         .items("podIPs")
@@ -81,8 +82,9 @@ fn one_spelling_of_ip(status: &mut Value) {
     }
 }
 
-/// `serviceAccount` is the old name of `serviceAccountName`, which wins where both are set.
-pub(super) fn one_spelling_of_service_account(spec: &mut Value) {
+/// Makes `serviceAccount`, the deprecated alias, equal to `serviceAccountName`, which takes
+/// precedence if both are set.
+pub(super) fn sync_service_account(spec: &mut Value) {
     let names = ["serviceAccountName", "serviceAccount"];
     let name = names
         .iter()
@@ -117,7 +119,7 @@ fn spec(spec: &mut Value) {
     spec.default_to("securityContext", json!({}));
     spec.default_to("terminationGracePeriodSeconds", 30);
     spec.default_if_zero("schedulerName", "default-scheduler");
-    one_spelling_of_service_account(spec);
+    sync_service_account(spec);
     spec.items_mut("volumes")
         .iter_mut()
         .for_each(super::volumes::default);
@@ -291,7 +293,7 @@ mod tests {
             ),
         ];
         for (mut spec, name) in cases {
-            one_spelling_of_service_account(&mut spec);
+            sync_service_account(&mut spec);
             assert_eq!(
                 (spec.text("serviceAccount"), spec.text("serviceAccountName")),
                 (name, name)

@@ -1,4 +1,4 @@
-//! Environment variables of containers.
+//! Validation of environment variables and of references to pod fields and container resources.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -9,7 +9,7 @@ use crate::kinds::value::Read;
 
 const ONE_SOURCE: &str = "may not have more than one field specified at a time";
 
-/// The fields of a pod that a variable may show.
+/// The pod fields that an environment variable may refer to.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -22,7 +22,7 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// The fields of a pod that a file may show.
+/// The pod fields that a downward API file may refer to.
 pub(super) const FILE_FIELDS: [&str; 5] = [
     "metadata.annotations",
     "metadata.labels",
@@ -59,10 +59,10 @@ pub(super) fn variables(errors: &mut Errors, path: &Path, variables: &[Value]) {
 fn source(errors: &mut Errors, path: &Path, variable: &Value) {
     let source = variable.at("valueFrom");
     let mut sources = 0;
-    let mut each = |key: &str, judge: &dyn Fn(&mut Errors, &Path, &Value)| {
+    let mut each = |key: &str, validate: &dyn Fn(&mut Errors, &Path, &Value)| {
         if source.has(key) {
             sources += 1;
-            judge(errors, &path.child(key), source.at(key));
+            validate(errors, &path.child(key), source.at(key));
         }
     };
     each("fieldRef", &|errors, path, field| {
@@ -120,7 +120,8 @@ fn file_reference(errors: &mut Errors, path: &Path, reference: &Value) {
     check::no_backsteps(errors, file, reference.text("path"));
 }
 
-/// A reference to a field of the pod, which must be one of `fields` or an entry of its labels or annotations.
+/// Validates a reference to a pod field, which must be one of `fields` or an entry of the labels or
+/// annotations.
 pub(super) fn field_reference(
     errors: &mut Errors,
     path: &Path,
@@ -159,7 +160,7 @@ pub(super) fn field_reference(
     }
 }
 
-/// `metadata.labels['key']` in its two parts.
+/// Splits `metadata.labels['key']` into the field and the key.
 fn subscript(field: &str) -> Option<(&str, &str)> {
     let (field, rest) = field.split_once("['")?;
     Some((field, rest.strip_suffix("']")?))
@@ -184,14 +185,14 @@ fn unknown_field(version: &str, field: &str) -> Option<String> {
     (!known).then(|| format!("field label not supported: {field}"))
 }
 
-/// Where a resource is shown: a file must name the container.
+/// Whether a resource reference is in a downward API file, which must name the container.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum InFile {
     Yes,
     No,
 }
 
-/// A reference to a request or limit of a container.
+/// Validates a reference to a request or limit of a container.
 pub(super) fn resource_reference(
     errors: &mut Errors,
     path: &Path,
@@ -246,8 +247,8 @@ fn divisor(errors: &mut Errors, path: &Path, resource: &str, divisor: &str) {
     }
 }
 
-/// Sources of whole sets of variables.
-pub(super) fn sets_of_variables(errors: &mut Errors, path: &Path, sources: &[Value]) {
+/// Validates `envFrom`.
+pub(super) fn env_from(errors: &mut Errors, path: &Path, sources: &[Value]) {
     for (i, source) in sources.iter().enumerate() {
         let item = path.index(i);
         let prefix = source.text("prefix");
@@ -284,12 +285,12 @@ pub(super) fn sets_of_variables(errors: &mut Errors, path: &Path, sources: &[Val
     }
 }
 
-/// A domain name that more text may follow: a last `-` is taken.
+/// Checks the prefix of a DNS subdomain: a trailing `-` is allowed.
 fn prefixed_subdomain(name: &str) -> Vec<String> {
     names::generate_name(name, names::dns1123_subdomain)
 }
 
-/// Variables read from files need a volume that containers can write to.
+/// Validates that variables read from files name a volume of type `emptyDir`.
 pub(super) fn file_volumes(errors: &mut Errors, path: &Path, spec: &Value) {
     super::each_container(spec, path, |container, path| {
         for (i, variable) in container.items("env").iter().enumerate() {

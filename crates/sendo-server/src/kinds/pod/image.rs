@@ -1,11 +1,11 @@
-//! Image references, as far as defaults need them.
+//! The default image pull policy, which follows from the tag of the image reference.
 
-/// How long a repository's name may be, without its registry.
+/// The maximum length of a repository name without its domain.
 const MAX_PATH: usize = 255;
-/// What a name of one part stands in.
+/// The repository prefix of a name with a single component.
 const OFFICIAL: &str = "library/";
 
-/// When to pull an image that says nothing of it: always for a tag that moves, else once.
+/// The default pull policy: `Always` for the tag `latest`, else `IfNotPresent`.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     if tag(image) == Some("latest") {
         "Always"
@@ -14,14 +14,14 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// The tag of an image: `latest` where neither tag nor digest is given, none for a digest alone
-/// or a text that is no image reference.
+/// The tag of an image reference: `latest` if it has neither tag nor digest, `None` if it has only
+/// a digest or is invalid.
 fn tag(image: &str) -> Option<&str> {
     let (name, digest) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
         None => (image, None),
     };
-    // A colon before the last slash belongs to the registry's port.
+    // A colon before the last slash starts the port of the domain.
     let path_start = name.rfind('/').map_or(0, |slash| slash + 1);
     let (repository, tag) = match name[path_start..].rfind(':') {
         Some(colon) => (
@@ -51,7 +51,7 @@ fn is_repository(name: &str) -> bool {
     path.len() + official <= MAX_PATH && !path.is_empty() && path.split('/').all(is_path_component)
 }
 
-/// The first part of a name is a registry if it could not be a part of a path.
+/// Whether the first component of a name is a domain: it could not be a path component.
 fn is_domain(text: &str) -> bool {
     let host = text.split_once(':').map_or(text, |(host, _)| host);
     let looks_like_one =
@@ -65,7 +65,8 @@ fn is_domain(text: &str) -> bool {
     looks_like_one && (text.starts_with('[') || host.split('.').all(label))
 }
 
-/// Lower case letters and digits, parted by one dot, one or two underscores, or any number of dashes.
+/// Whether a text consists of lowercase alphanumeric runs separated by one dot, one or two
+/// underscores, or any number of dashes.
 fn is_path_component(text: &str) -> bool {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let separators = text.split(word).filter(|separator| !separator.is_empty());

@@ -1,4 +1,4 @@
-//! Pods, and the pod templates of the kinds that make them.
+//! Rules of Pods, and of the pod templates of workloads.
 
 pub(crate) mod affinity;
 mod annotations;
@@ -50,14 +50,14 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// Whether a node made the pod to show one of its own.
+/// Whether the pod is a mirror pod, which represents a static pod of a kubelet.
 pub(crate) fn is_mirror(pod: &Value) -> bool {
     pod.at("metadata")
         .at("annotations")
         .has(annotations::MIRROR)
 }
 
-/// Whether anything in the pod names a secret.
+/// Whether the pod refers to a Secret.
 pub(crate) fn uses_secrets(spec: &Value) -> bool {
     let names = |reference: &Value, key: &str| !reference.text(key).is_empty();
     let of_container = |container: &Value| {
@@ -115,7 +115,7 @@ const SELECTABLE: [SelectableField; 11] = [
     ("spec.nodeName", |pod| {
         pod.at("spec").text("nodeName").to_owned()
     }),
-    // The name of that field in the first versions of the API.
+    // The legacy name of that field.
     ("spec.host", |pod| {
         pod.at("spec").text("nodeName").to_owned()
     }),
@@ -135,14 +135,15 @@ const SELECTABLE: [SelectableField; 11] = [
         pod.at("status").text("phase").to_owned()
     }),
     ("status.podIP", |pod| first_ip(pod).to_owned()),
-    // Accepted, and never set.
+    // Kubernetes accepts this field label, but never sets the field.
     ("status.podIPs", |_| String::new()),
     ("status.nominatedNodeName", |pod| {
         pod.at("status").text("nominatedNodeName").to_owned()
     }),
 ];
 
-/// Visits all containers of a pod's spec at `path`: init containers, containers, ephemeral containers.
+/// Visits all containers of the pod spec at `path`: init containers, containers, ephemeral
+/// containers.
 fn each_container(spec: &Value, path: &Path, mut visit: impl FnMut(&Value, &Path)) {
     for key in ["initContainers", "containers", "ephemeralContainers"] {
         for (i, container) in spec.items(key).iter().enumerate() {
@@ -158,13 +159,14 @@ fn first_ip(pod: &Value) -> &str {
         .map_or("", |ip| ip.text("ip"))
 }
 
-/// A pod that nothing runs any more, or yet, ends at once; a negative period counts as one second.
-fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
+/// The grace period of a pod: zero if it is not scheduled or has finished. A negative period counts
+/// as one second.
+fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     let ended = matches!(pod.at("status").text("phase"), "Failed" | "Succeeded");
     if ended || pod.at("spec").text("nodeName").is_empty() {
         return 0;
     }
-    let period = asked.unwrap_or_else(|| pod.at("spec").count("terminationGracePeriodSeconds"));
+    let period = requested.unwrap_or_else(|| pod.at("spec").count("terminationGracePeriodSeconds"));
     if period < 0 { 1 } else { period }
 }
 
@@ -186,8 +188,8 @@ mod tests {
             (&unscheduled, Some(5), 0),
             (&ended, Some(5), 0),
         ];
-        for (pod, asked, expected) in cases {
-            assert_eq!(grace_period(pod, asked), expected);
+        for (pod, requested, expected) in cases {
+            assert_eq!(grace_period(pod, requested), expected);
         }
     }
 }

@@ -1,31 +1,31 @@
-//! Volumes of a pod and where containers see them.
+//! Validation of a pod's volumes, volume mounts and volume devices.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
 use serde_json::Value;
 
-use super::sources::{self, Place};
+use super::sources::{self, VolumeContext};
 use crate::kinds::check::{self, Errors};
 use crate::kinds::value::Read;
 
-/// All volumes; returns those without faults, which containers may mount.
+/// Validates all volumes. Returns the valid ones, which containers may mount.
 pub(super) fn volumes<'a>(
     errors: &mut Errors,
     path: &Path,
     volumes: &'a [Value],
-    place: &Place<'_>,
+    context: &VolumeContext<'_>,
 ) -> Vec<&'a Value> {
     let created: Vec<String> = volumes
         .iter()
-        .filter(|volume| !place.pod.is_empty() && volume.has("ephemeral"))
-        .map(|volume| format!("{}-{}", place.pod, volume.text("name")))
+        .filter(|volume| !context.pod.is_empty() && volume.has("ephemeral"))
+        .map(|volume| format!("{}-{}", context.pod, volume.text("name")))
         .collect();
     let mut sound: Vec<&Value> = Vec::new();
     for (i, volume) in volumes.iter().enumerate() {
         let path = path.index(i);
         let name = volume.text("name");
         let before = errors.len();
-        sources::source(errors, &path, volume, place);
+        sources::source(errors, &path, volume, context);
         check::required_name(errors, &path.child("name"), name, names::dns1123_label);
         if sound.iter().any(|other| other.text("name") == name) {
             errors.push(Error::duplicate(&path.child("name"), name));
@@ -43,7 +43,7 @@ pub(super) fn volumes<'a>(
     sound
 }
 
-/// Where a container mounts volumes.
+/// Validates the volume mounts of a container.
 pub(super) fn mounts(errors: &mut Errors, path: &Path, container: &Value, volumes: &[&Value]) {
     let devices = container.items("volumeDevices");
     let mut seen: Vec<&str> = Vec::new();
@@ -80,7 +80,8 @@ pub(super) fn mounts(errors: &mut Errors, path: &Path, container: &Value, volume
     }
 }
 
-/// A part of a volume. Faults of its path are reported at the list, not at its item.
+/// Validates `subPath` and `subPathExpr`. Kubernetes reports faults of the path at the list, not at
+/// its item.
 fn parts_of_volume(errors: &mut Errors, list: &Path, item: &Path, mount: &Value) {
     let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
     if !sub_path.is_empty() {
@@ -138,7 +139,7 @@ fn recursive_read_only(errors: &mut Errors, path: &Path, mount: &Value) {
     }
 }
 
-/// Where a container sees volumes as raw devices.
+/// Validates the volume devices of a container.
 pub(super) fn devices(errors: &mut Errors, path: &Path, container: &Value, volumes: &[&Value]) {
     let mounts = container.items("volumeMounts");
     let (mut names, mut paths): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());

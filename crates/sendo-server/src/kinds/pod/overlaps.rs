@@ -1,10 +1,10 @@
-//! Files of a volume that hide each other.
+//! Warnings for files of one volume whose paths overlap.
 
 use serde_json::Value;
 
 use crate::kinds::value::Read;
 
-/// A path in a volume, and where it comes from if the volume has several sources.
+/// A path in a volume, and its source if the volume is projected.
 #[derive(Eq, PartialEq)]
 struct File {
     path: String,

@@ -1,4 +1,4 @@
-//! What a write to a pod may set.
+//! The strategy of pods: what a create, update or write of a subresource may set.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
     writes::first_generation(pod);
     let spec = pod.object("spec");
     drop_unserved(spec);
-    defaults::one_spelling_of_service_account(spec);
+    defaults::sync_service_account(spec);
     let quality = match pod.at("status").text("qosClass") {
         "" => quality::class(pod.at("spec")),
-        told => told,
+        class => class,
     };
     let mut status = json!({"phase": "Pending", "qosClass": quality});
     if !pod.at("spec").items("schedulingGates").is_empty() {
@@ -35,18 +35,19 @@ pub(super) fn create(cx: &Cx<'_>, pod: &mut Value) {
 pub(super) fn update(_: &Cx<'_>, new: &mut Value, old: &Value) {
     new.copy_from("status", old);
     drop_unserved(new.object("spec"));
-    defaults::one_spelling_of_service_account(new.object("spec"));
+    defaults::sync_service_account(new.object("spec"));
     generation(new, old);
 }
 
-/// The status may change, and labels, annotations and finalizers with it.
+/// Prepares an update through `/status`, which may change the status, labels, annotations and
+/// finalizers.
 pub(super) fn status(_: &Cx<'_>, new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
     let metadata = new.object("metadata");
     metadata.remove("deletionTimestamp");
     metadata.copy_from("ownerReferences", old.at("metadata"));
     let (status, old_status) = (new.object("status"), old.at("status"));
-    // Node agents that know nothing of these fields must not lose them.
+    // A kubelet of an older version does not send these fields and must not reset them.
     status.default_if_zero("qosClass", old_status.at("qosClass").clone());
     if old_status.has("observedGeneration") {
         status.default_if_zero(
@@ -76,47 +77,49 @@ pub(super) fn status(_: &Cx<'_>, new: &mut Value, old: &Value) {
     }
 }
 
-/// Only ephemeral containers may change.
+/// Prepares an update through `/ephemeralcontainers`, which may change only these.
 pub(super) fn ephemeral_containers(_: &Cx<'_>, new: &mut Value, old: &Value) {
-    let asked = new.at("spec").clone();
+    let requested = new.at("spec").clone();
     new.copy_from("spec", old);
     new.copy_from("status", old);
     writes::keep_metadata(new, old);
-    new.object("spec").copy_from("ephemeralContainers", &asked);
+    new.object("spec")
+        .copy_from("ephemeralContainers", &requested);
     generation(new, old);
 }
 
-/// Only resources and resize policies of containers, and those of the pod, may change.
+/// Prepares an update through `/resize`, which may change only the resources of the pod and its
+/// containers and their resize policies.
 ///
-/// Containers that were added, removed, moved or renamed are left for validation to refuse.
+/// Added, removed, reordered or renamed containers are kept for validation to refuse.
 pub(super) fn resize(_: &Cx<'_>, new: &mut Value, old: &Value) {
     let lists = ["containers", "initContainers"];
     let count = |pod: &Value, key: &str| pod.at("spec").items(key).len();
     if lists.iter().all(|key| count(new, key) == count(old, key)) {
-        let asked = new.at("spec").clone();
+        let requested = new.at("spec").clone();
         new.copy_from("spec", old);
-        new.object("spec").copy_from("resources", &asked);
+        new.object("spec").copy_from("resources", &requested);
         new.copy_from("status", old);
         writes::keep_metadata(new, old);
         for key in lists {
-            resize_containers(new.object("spec"), key, &asked);
+            resize_containers(new.object("spec"), key, &requested);
         }
     }
     generation(new, old);
 }
 
-fn resize_containers(spec: &mut Value, key: &str, asked: &Value) {
-    let containers = || asked.items(key).iter();
+fn resize_containers(spec: &mut Value, key: &str, requested: &Value) {
+    let containers = || requested.items(key).iter();
     if containers()
         .zip(spec.items(key))
         .any(|(new, old)| new.text("name") != old.text("name"))
     {
-        spec.copy_from(key, asked);
+        spec.copy_from(key, requested);
         return;
     }
-    for (container, asked) in spec.items_mut(key).iter_mut().zip(containers()) {
-        container.copy_from("resources", asked);
-        container.copy_from("resizePolicy", asked);
+    for (container, requested) in spec.items_mut(key).iter_mut().zip(containers()) {
+        container.copy_from("resources", requested);
+        container.copy_from("resizePolicy", requested);
     }
 }
 
@@ -126,7 +129,7 @@ fn generation(new: &mut Value, old: &Value) {
     }
 }
 
-/// Removes fields of features that a server of this version has switched off.
+/// Removes fields of features that are disabled by default in this version.
 pub(crate) fn drop_unserved(spec: &mut Value) {
     spec.remove("schedulingGroup");
     for key in ["initContainers", "containers", "ephemeralContainers"] {
@@ -152,7 +155,8 @@ pub(crate) fn drop_unserved(spec: &mut Value) {
     }
 }
 
-/// Writes the label values that `matchLabelKeys` and `mismatchLabelKeys` name into the selectors beside them.
+/// Adds the label values that `matchLabelKeys` and `mismatchLabelKeys` name to the label selectors
+/// of the same term.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.at("metadata").at("labels").clone();
     let spec = pod.object("spec");
@@ -214,9 +218,9 @@ mod tests {
             pod["status"],
             json!({"phase": "Pending", "qosClass": "BestEffort"})
         );
-        let mut told = json!({"spec": {}, "status": {"qosClass": "Guaranteed"}});
-        cx(|cx| create(cx, &mut told));
-        assert_eq!(told["status"]["qosClass"], "Guaranteed");
+        let mut classified = json!({"spec": {}, "status": {"qosClass": "Guaranteed"}});
+        cx(|cx| create(cx, &mut classified));
+        assert_eq!(classified["status"]["qosClass"], "Guaranteed");
         assert_eq!(pod["metadata"]["generation"], 1);
     }
 

@@ -1,4 +1,4 @@
-//! Probes, and hooks at the start and end of a container.
+//! Validation of probes and lifecycle hooks.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -10,7 +10,7 @@ use crate::kinds::value::Read;
 const LIFECYCLE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 const PROBE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
-/// The hooks and the three probes of a container.
+/// Validates the lifecycle hooks and the three probes of a container.
 pub(super) fn hooks_and_probes(
     errors: &mut Errors,
     path: &Path,

@@ -1,4 +1,4 @@
-//! The quality of service a pod gets, which follows from its requests and limits.
+//! The quality of service (QoS) class of a pod, which follows from its requests and limits.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use serde_json::Value;
 use crate::kinds::resources::amount;
 use crate::kinds::value::Read;
 
-/// The resources that count.
+/// The resources that determine the class.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
 type Totals<'a> = BTreeMap<&'a str, Quantity>;
 
-/// `Guaranteed` if every container limits cpu and memory and requests the same, `BestEffort` if none
-/// asks for anything, else `Burstable`. Resources of the pod as a whole count instead of its containers'.
+/// `Guaranteed` if every container has limits for cpu and memory and equal requests, `BestEffort`
+/// if none has requests or limits, else `Burstable`. Pod-level resources take precedence over those
+/// of containers.
 pub(super) fn class(spec: &Value) -> &'static str {
     let (mut requests, mut limits) = (Totals::new(), Totals::new());
     let mut guaranteed = true;
@@ -43,7 +44,7 @@ pub(super) fn class(spec: &Value) -> &'static str {
     }
 }
 
-/// Adds what a list has of the counted resources; returns how many of them it has.
+/// Adds the amounts of the counted resources in a list. Returns how many of these resources it has.
 fn add(totals: &mut Totals<'_>, list: &Value) -> usize {
     let mut found = 0;
     for name in COUNTED {

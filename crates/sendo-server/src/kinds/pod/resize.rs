@@ -1,4 +1,4 @@
-//! How the resources of a pod change in place, while it runs.
+//! Validation of in-place resizes, through the subresource `/resize`.
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::kinds::value::{Read, Write};
 
 const RESIZABLE: &str = "only cpu and memory resources are mutable";
 
-/// A change of resources in place.
+/// Validates a resize.
 pub(super) fn pod(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     errors.extend(validate::metadata_and_spec(new));
@@ -104,7 +104,7 @@ fn resized_init_container(errors: &mut Errors, path: &Path, container: &mut Valu
     }
 }
 
-/// Resources of the pod as a whole, which may be resized too.
+/// Validates the resize of pod-level resources.
 fn pod_level(errors: &mut Errors, path: &Path, rest: &mut Value, old: &Value) {
     let is_given = |spec: &Value| {
         ["limits", "requests"]
@@ -162,8 +162,8 @@ fn nothing_removed(errors: &mut Errors, path: &Path, new: &Value, old: &Value, w
     }
 }
 
-/// Puts back what may be resized in a container, whose claims are not compared:
-/// there must have been none before.
+/// Restores the resizable fields of a container. Kubernetes does not compare its claims, except
+/// that a resize cannot be the first to add some.
 fn ignore_container(container: &mut Value, old: &Value) {
     if let Some(resources) = container.existing("resources") {
         resources.remove("claims");
@@ -171,7 +171,7 @@ fn ignore_container(container: &mut Value, old: &Value) {
     ignore_resized(container, old);
 }
 
-/// Puts back what may be resized, so that the rest can be compared.
+/// Restores the resizable resources, so that all other fields can be compared.
 fn ignore_resized(holder: &mut Value, old: &Value) {
     if !holder.has("resources") && !old.has("resources") {
         return;

@@ -1,4 +1,4 @@
-//! What a pod and its containers may do on their host.
+//! Validation of security contexts, sysctls and host namespaces.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::names;
@@ -16,7 +16,7 @@ pub(super) fn host_users(spec: &Value) -> bool {
     spec.switch("hostUsers").unwrap_or(true)
 }
 
-/// The security context of a pod.
+/// Validates the security context of a pod.
 pub(super) fn pod(errors: &mut Errors, path: &Path, spec: &Value) {
     let context = spec.at("securityContext");
     for key in ["fsGroup", "runAsUser", "runAsGroup"] {
@@ -82,7 +82,7 @@ fn id(errors: &mut Errors, path: &Path, id: Option<i64>) {
     }
 }
 
-/// The security context of a container.
+/// Validates the security context of a container.
 pub(super) fn container(errors: &mut Errors, path: &Path, context: &Value, host_users: bool) {
     if context.is_null() {
         return;
@@ -128,7 +128,7 @@ pub(super) fn container(errors: &mut Errors, path: &Path, context: &Value, host_
     );
 }
 
-/// A security context as Kubernetes shows its own struct in a message.
+/// A security context as Kubernetes prints its internal struct in a message.
 fn internal(context: &Value) -> String {
     let nested = |key: &str, members: &[(&str, &str)]| match context.at(key) {
         Value::Null => "null".to_owned(),
@@ -306,7 +306,7 @@ fn sysctls(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-/// A sysctl may be spelled with slashes, in which case its dots stand for slashes.
+/// The dotted name of a sysctl. If the first separator is a slash, slashes and dots are exchanged.
 fn dotted_sysctl(name: &str) -> String {
     let first = name
         .find(['.', '/'])
@@ -332,12 +332,12 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(part)
 }
 
-/// What a pod in a user namespace of its own may not share with its host.
+/// Validates that a pod with its own user namespace does not share other host namespaces.
 pub(super) fn user_namespace(errors: &mut Errors, path: &Path, spec: &Value) {
     if host_users(spec) {
         return;
     }
-    // As spelled by Kubernetes.
+    // The path is spelled as in Kubernetes.
     for (key, shown) in [
         ("hostNetwork", "hostNetwork"),
         ("hostPID", "HostPID"),

@@ -1,4 +1,4 @@
-//! What volumes are made of: the checks of every source.
+//! Validation of the volume sources of pods.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -12,7 +12,7 @@ use crate::kinds::value::{Read, is_zero};
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// Kinds of paths on a host that a volume can ask for.
+/// The values of `hostPath.type`.
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
     "BlockDevice",
@@ -24,7 +24,7 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 
-/// The sources of a volume in the order they are judged.
+/// The sources of a volume in the order Kubernetes validates them.
 const SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
@@ -58,23 +58,28 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Where a volume stands, as far as its checks differ.
-pub(super) struct Place<'a> {
-    /// The name of the pod, if it has one.
+/// What the validation of a volume depends on besides the volume.
+pub(super) struct VolumeContext<'a> {
+    /// The name of the pod, empty for a template.
     pub(super) pod: &'a str,
-    /// Whether it is a pod, not a template.
+    /// Whether it is a pod and not a template.
     pub(super) is_pod: bool,
 }
 
-/// The source of a volume: there must be exactly one.
-pub(super) fn source(errors: &mut Errors, path: &Path, volume: &Value, place: &Place<'_>) {
+/// Validates the source of a volume: there must be exactly one.
+pub(super) fn source(
+    errors: &mut Errors,
+    path: &Path,
+    volume: &Value,
+    context: &VolumeContext<'_>,
+) {
     let mut first = true;
     let present = volume.present();
     for key in SOURCES.into_iter().filter(|key| present.contains(key)) {
         if first {
-            one_source(errors, path, key, volume, place);
+            one_source(errors, path, key, volume, context);
         } else {
-            // Kubernetes misspells two of its own fields here.
+            // The paths of these two fields are spelled as in Kubernetes.
             let shown = match key {
                 "cephfs" => "cephFS",
                 "downwardAPI" => "downwarAPI",
@@ -95,7 +100,13 @@ pub(super) fn source(errors: &mut Errors, path: &Path, volume: &Value, place: &P
     }
 }
 
-fn one_source(errors: &mut Errors, path: &Path, key: &str, volume: &Value, place: &Place<'_>) {
+fn one_source(
+    errors: &mut Errors,
+    path: &Path,
+    key: &str,
+    volume: &Value,
+    context: &VolumeContext<'_>,
+) {
     let source = volume.at(key);
     let at = &path.child(if key == "gcePersistentDisk" {
         "persistentDisk"
@@ -131,9 +142,9 @@ fn one_source(errors: &mut Errors, path: &Path, key: &str, volume: &Value, place
             check::required(errors, &at.child("claimName"), source.text("claimName"))
         }
         "csi" => csi(errors, at, source),
-        "ephemeral" => ephemeral(errors, path, volume, place),
+        "ephemeral" => ephemeral(errors, path, volume, context),
         "image" => {
-            if place.is_pod {
+            if context.is_pod {
                 check::required(errors, &at.child("reference"), source.text("reference"));
             }
             super::containers::pull_policy(
@@ -177,7 +188,7 @@ fn mode(errors: &mut Errors, path: &Path, mode: Option<i64>) {
     }
 }
 
-/// A Secret or ConfigMap as files.
+/// Validates a Secret or ConfigMap as a volume or projection.
 fn files(errors: &mut Errors, path: &Path, source: &Value, name: &str) {
     check::required(errors, &path.child(name), source.text(name));
     mode(
@@ -338,7 +349,7 @@ fn csi(errors: &mut Errors, path: &Path, source: &Value) {
     }
 }
 
-/// The name of a storage driver: a domain name in any case, of at most 63 characters.
+/// Validates the name of a CSI driver: a DNS subdomain in any case, of at most 63 characters.
 pub(crate) fn driver_name(errors: &mut Errors, path: &Path, name: &str) {
     if name.is_empty() {
         errors.push(Error::required(path, ""));
@@ -355,7 +366,7 @@ pub(crate) fn driver_name(errors: &mut Errors, path: &Path, name: &str) {
     );
 }
 
-fn ephemeral(errors: &mut Errors, path: &Path, volume: &Value, place: &Place<'_>) {
+fn ephemeral(errors: &mut Errors, path: &Path, volume: &Value, context: &VolumeContext<'_>) {
     let at = &path.child("ephemeral").child("volumeClaimTemplate");
     let template = volume.at("ephemeral").at("volumeClaimTemplate");
     if template.is_null() {
@@ -365,8 +376,8 @@ fn ephemeral(errors: &mut Errors, path: &Path, volume: &Value, place: &Place<'_>
         claim::validate_spec(errors, &at.child("spec"), template.at("spec"));
     }
     let name = volume.text("name");
-    if !place.pod.is_empty() && !name.is_empty() {
-        let claim = format!("{}-{name}", place.pod);
+    if !context.pod.is_empty() && !name.is_empty() {
+        let claim = format!("{}-{name}", context.pod);
         for fault in names::dns1123_subdomain(&claim) {
             let fault = format!("PVC name \"{claim}\": {fault}");
             errors.push(Error::invalid(&path.child("name"), name, fault));
@@ -374,7 +385,7 @@ fn ephemeral(errors: &mut Errors, path: &Path, volume: &Value, place: &Place<'_>
     }
 }
 
-/// Metadata of a template of another object: labels and annotations alone.
+/// Validates the metadata of an embedded template, which may have only labels and annotations.
 pub(in crate::kinds) fn template_metadata(errors: &mut Errors, path: &Path, metadata: &Value) {
     check::annotations(
         errors,
@@ -385,9 +396,9 @@ pub(in crate::kinds) fn template_metadata(errors: &mut Errors, path: &Path, meta
     let members = metadata.as_object().into_iter().flatten();
     for (key, value) in members.filter(|(key, _)| !matches!(key.as_str(), "annotations" | "labels"))
     {
-        // Of a pointer, zero is as good as any other value.
+        // For a pointer field, zero counts as set.
         if !is_zero(value) || key == "deletionGracePeriodSeconds" {
-            // Shown by the name in Go, of which only the first letter is made small.
+            // Kubernetes prints the Go field name with a lowercase first character.
             let shown = if key == "uid" { "uID" } else { key };
             errors.push(Error::forbidden(&path.child(shown), "cannot be set"));
         }

@@ -1,4 +1,4 @@
-//! What a pod's status may become.
+//! Validation of updates of a pod's status.
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -11,7 +11,8 @@ use crate::kinds::value::{Read, Write};
 
 const ENDED: &str = "may not be transitioned to non-terminated state";
 
-/// Sets a condition of a pod, in place of the one of its type: it changed now, unless its status did not.
+/// Sets a condition of a pod and replaces the one of the same type. `lastTransitionTime` becomes
+/// `now` if the status changed.
 pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: &str) {
     condition.set("lastProbeTime", Value::Null);
     condition.set("lastTransitionTime", now);
@@ -33,7 +34,7 @@ pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: &str) {
     }
 }
 
-/// A write of a pod's status.
+/// Validates an update of a pod's status.
 pub(super) fn validate_update(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     let annotations_path = Path::new("metadata").child("annotations");
@@ -88,7 +89,7 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// Which claims were made for those that the pod names.
+/// Validates the statuses of resource claims.
 fn claims(errors: &mut Errors, path: &Path, pod: &Value) {
     let mut seen: Vec<&str> = Vec::new();
     for (i, status) in pod
@@ -129,7 +130,7 @@ fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
         }
         let kind = condition.text("type");
         if !matches!(kind, "Initialized" | "PodScheduled" | "Ready") {
-            // As spelled by Kubernetes.
+            // The path is spelled as in Kubernetes.
             check::label_name(errors, &path.child("Type"), kind);
         }
     }
@@ -147,7 +148,8 @@ fn nominated_node(errors: &mut Errors, path: &Path, new: &Value, old: &Value) {
     }
 }
 
-/// A container that ended stays so, unless its policy starts it again.
+/// Validates that a terminated container does not become running again unless its restart policy
+/// allows it.
 fn restarts(
     errors: &mut Errors,
     path: &Path,
@@ -177,7 +179,7 @@ fn restarts(
     }
 }
 
-/// Whether a rule of any container may start all of them again.
+/// Whether a restart rule of any container may restart all containers.
 fn every_container_may_restart(spec: &Value) -> bool {
     let containers = spec
         .items("containers")
@@ -187,7 +189,7 @@ fn every_container_may_restart(spec: &Value) -> bool {
     rules.any(|rule| rule.text("action") == "RestartAllContainers")
 }
 
-/// Whether a container is started again after it ended with this code.
+/// Whether a container is restarted after it exited with this code.
 fn restarts_after(container: &Value, spec: &Value, code: i64) -> bool {
     for rule in container.items("restartPolicyRules") {
         let codes = rule.at("exitCodes");
@@ -212,7 +214,7 @@ fn restarts_after(container: &Value, spec: &Value, code: i64) -> bool {
     }
 }
 
-/// Addresses of a pod or of its host: one for each family.
+/// Validates the IPs of a pod or of its host: at most one per family.
 fn addresses(errors: &mut Errors, path: &Path, status: &Value, old: &Value, key: &str) {
     let of = |status: &Value| -> Vec<String> {
         status
@@ -223,7 +225,7 @@ fn addresses(errors: &mut Errors, path: &Path, status: &Value, old: &Value, key:
     };
     let (ips, known) = (of(status), of(old));
     for (i, ip) in ips.iter().enumerate() {
-        // Addresses of an older time may stay.
+        // Unchanged addresses may be non-canonical.
         let form = if known.contains(ip) {
             Form::Sloppy
         } else {
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_told_by_the_names_the_pod_gives_them() {
+    fn claim_statuses_name_claims_of_the_pod() {
         let pod = json!({
             "spec": {"resourceClaims": [{"name": "a"}]},
             "status": {"resourceClaimStatuses": [

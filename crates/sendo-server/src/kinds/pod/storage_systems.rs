@@ -1,4 +1,4 @@
-//! Volume sources that name a storage system, in pods and persistent volumes.
+//! Validation of the volume sources that pods and persistent volumes share.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -12,16 +12,16 @@ pub(super) const LONG_ISCSI_NAME: &str = "Total length of <volume name>:<iscsi.t
 const PARTITION: &str = "must be between 1 and 255, inclusive";
 const UNIT: &str = "must be between 0 and 255, inclusive";
 
-/// Who has a volume: some systems take more of a persistent one.
+/// The owner of a volume source: some sources have more fields in a persistent volume.
 #[derive(Clone, Copy)]
 pub(crate) enum Holder<'a> {
     /// A pod.
     Pod,
-    /// The persistent volume of this name.
+    /// The persistent volume with this name.
     Volume(&'a str),
 }
 
-/// The source `key` of a volume.
+/// Validates the source `key` of a volume.
 pub(crate) fn validate(
     errors: &mut Errors,
     path: &Path,
@@ -73,7 +73,7 @@ pub(crate) fn validate(
     }
 }
 
-/// The secret a system is reached with: a persistent volume names its namespace too.
+/// Validates a Secret reference, which in a persistent volume also has a namespace.
 fn secret_reference(errors: &mut Errors, path: &Path, source: &Value, holder: Holder<'_>) {
     let (secret, path) = (source.at("secretRef"), path.child("secretRef"));
     if secret.is_null() {
@@ -292,7 +292,7 @@ fn iscsi(errors: &mut Errors, path: &Path, source: &Value, holder: Holder<'_>) {
     }
 }
 
-/// The name of an initiator, which is of one of three forms.
+/// Validates the name of an iSCSI initiator: `iqn.`, `eui.` or `naa.`.
 fn initiator(errors: &mut Errors, path: &Path, name: &str, holder: Holder<'_>) {
     let hex = |text: &str, length: usize| {
         text.len() == length && text.chars().all(|c| c.is_ascii_hexdigit())
@@ -308,7 +308,8 @@ fn initiator(errors: &mut Errors, path: &Path, name: &str, holder: Holder<'_>) {
     errors.push(Error::invalid(path, name, fault));
 }
 
-/// `iqn.` with a year and month, a reversed domain name, and anything after a colon.
+/// Whether a name is `iqn.` with a year and month, a reversed domain name, and an optional suffix
+/// after a colon.
 fn is_qualified_initiator(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("iqn.") else {
         return false;
@@ -341,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_system_asks_for_its_own_fields() {
+    fn each_system_requires_its_own_fields() {
         let cases = [
             (
                 "nfs",

@@ -1,4 +1,4 @@
-//! How a pod may change; what is resized while it runs is judged by `resize`.
+//! Validation of updates of pods and of their ephemeral containers. `resize` validates resizes.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                      `spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-/// A change of a pod: of its spec little but images may change.
+/// Validates an update of a pod. Only a few fields of its spec are mutable.
 pub(super) fn pod(new: &Value, old: &Value) -> Errors {
     let path = Path::new("spec");
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
@@ -38,7 +38,7 @@ pub(super) fn pod(new: &Value, old: &Value) -> Errors {
             super::containers::padded_image(&mut errors, &path.index(i), container);
         }
     }
-    if let Stop::Now = deadline(
+    if let Check::Stop = deadline(
         &mut errors,
         &path.child("activeDeadlineSeconds"),
         spec,
@@ -74,9 +74,9 @@ pub(super) fn pod(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// What every change of a pod is judged by, whatever it goes through.
+/// Validation common to updates of the pod and of its subresources.
 ///
-/// A spec that is the same as before was judged when it came.
+/// An unchanged spec was validated when it was written and is not validated again.
 fn common(new: &Value, old: &Value, is_same_spec: bool) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     errors.extend(validate::metadata(new));
@@ -88,19 +88,19 @@ fn common(new: &Value, old: &Value, is_same_spec: bool) -> Errors {
     errors
 }
 
-enum Stop {
-    Now,
-    Not,
+enum Check {
+    Continue,
+    Stop,
 }
 
-/// A deadline may be set and come nearer.
-fn deadline(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) -> Stop {
+/// Validates `activeDeadlineSeconds`, which may be set and decreased.
+fn deadline(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) -> Check {
     let deadline = |spec: &Value| spec.number("activeDeadlineSeconds");
     match (deadline(spec), deadline(old)) {
         (Some(new), _) if !(0..=i64::from(i32::MAX)).contains(&new) => {
             let faults = names::in_range(new, 0, i64::from(i32::MAX));
             check::number_faults(errors, path, new, faults);
-            Stop::Now
+            Check::Stop
         }
         (Some(new), Some(old)) if old < new => {
             errors.push(Error::invalid(
@@ -108,18 +108,18 @@ fn deadline(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) -> Stop
                 new,
                 "must be less than or equal to previous value",
             ));
-            Stop::Now
+            Check::Stop
         }
         (None, Some(_)) => {
             let fault = "must not update from a positive integer to nil value";
             errors.push(Error::invalid(path, Value::Null, fault));
-            Stop::Not
+            Check::Continue
         }
-        _ => Stop::Not,
+        _ => Check::Continue,
     }
 }
 
-/// Tolerations may be added, and an old one's time may change.
+/// Validates tolerations, which may be added. Only `tolerationSeconds` of an old one may change.
 fn tolerations(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     let is_kept = |old: &Value| {
         spec.items("tolerations").iter().any(|new| {
@@ -136,7 +136,7 @@ fn tolerations(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     affinity::tolerations(errors, path, spec.items("tolerations"));
 }
 
-/// Gates may go, and none may come.
+/// Validates scheduling gates, which may only be removed.
 fn scheduling_gates(errors: &mut Errors, path: &Path, spec: &Value, old: &Value) {
     for (i, gate) in spec.items("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
@@ -151,7 +151,7 @@ fn scheduling_gates(errors: &mut Errors, path: &Path, spec: &Value, old: &Value)
     }
 }
 
-/// A pod that waits for its gates may be given a narrower choice of nodes.
+/// Allows a gated pod to narrow its node selector and node affinity.
 fn while_gated(errors: &mut Errors, path: &Path, spec: &mut Value, old: &Value) {
     if spec.at("nodeSelector") != old.at("nodeSelector") {
         let mut entries = old.entries("nodeSelector");
@@ -211,7 +211,7 @@ fn narrower_affinity(errors: &mut Errors, path: &Path, new: &Value, old: &Value)
     }
 }
 
-/// A change of ephemeral containers: they may be added.
+/// Validates an update of ephemeral containers, which may only be added.
 pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
     let mut errors = common(new, old, new.at("spec") == old.at("spec"));
     if old.at("metadata").at("annotations").has(MIRROR) {
@@ -285,7 +285,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_spec_is_judged_when_it_changes() {
+    fn a_spec_is_validated_when_it_changes() {
         let mut old = running();
         old["spec"]["restartPolicy"] = "Sometimes".into();
         let mut new = old.clone();

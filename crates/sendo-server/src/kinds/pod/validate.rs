@@ -1,4 +1,4 @@
-//! What a pod must look like, and how it may change.
+//! Validation of pods and pod templates.
 
 use sendo_apimachinery::addresses::{Form, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -6,8 +6,8 @@ use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
 use serde_json::Value;
 
-use super::containers::{self, Surroundings};
-use super::sources::Place;
+use super::containers::{self, PodContext};
+use super::sources::VolumeContext;
 use super::{affinity, annotations, env, mounts, security, windows};
 use crate::kinds::check::{self, Errors};
 use crate::kinds::ordered::Ordered;
@@ -16,7 +16,7 @@ use crate::kinds::value::Read;
 
 const HOST_PORT: &str = "must match `containerPort` when `hostNetwork` is true";
 
-/// A new pod.
+/// Validates a new pod.
 pub(super) fn create(pod: &Value) -> Errors {
     let mut errors = metadata_and_spec(pod);
     let (spec, path) = (pod.at("spec"), Path::new("spec"));
@@ -34,14 +34,14 @@ pub(super) fn create(pod: &Value) -> Errors {
     errors
 }
 
-/// What holds for a pod at all times.
+/// Validates the metadata and spec of a pod, on create and update.
 pub(super) fn metadata_and_spec(pod: &Value) -> Errors {
     let mut errors = metadata(pod);
     errors.extend(pod_spec(pod));
     errors
 }
 
-/// What holds for the metadata of a pod at all times.
+/// Validates the metadata of a pod, on create and update.
 pub(super) fn metadata(pod: &Value) -> Errors {
     let mut errors = check::new_metadata(pod, Scope::Namespaced, names::dns1123_subdomain);
     let annotations = pod.at("metadata").at("annotations");
@@ -50,16 +50,16 @@ pub(super) fn metadata(pod: &Value) -> Errors {
     errors
 }
 
-/// What holds for the spec of a pod at all times.
+/// Validates the spec of a pod, on create and update.
 pub(super) fn pod_spec(pod: &Value) -> Errors {
     let mut errors = Errors::new();
     let (metadata, spec) = (pod.at("metadata"), pod.at("spec"));
     let path = Path::new("spec");
-    let place = Place {
+    let context = VolumeContext {
         pod: metadata.text("name"),
         is_pod: true,
     };
-    self::spec(&mut errors, &path, spec, metadata, &place);
+    self::spec(&mut errors, &path, spec, metadata, &context);
     if spec.text("serviceAccountName").is_empty() {
         tokens_without_account(&mut errors, &path, spec);
     }
@@ -88,15 +88,15 @@ fn tokens_without_account(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-/// The template of pods at `path`.
+/// Validates the pod template at `path`.
 pub(crate) fn template(errors: &mut Errors, path: &Path, template: &Value) {
     template_metadata(errors, path, template);
     let (spec, spec_path) = (template.at("spec"), path.child("spec"));
-    let place = Place {
+    let context = VolumeContext {
         pod: "",
         is_pod: false,
     };
-    self::spec(errors, &spec_path, spec, &Value::Null, &place);
+    self::spec(errors, &spec_path, spec, &Value::Null, &context);
     annotations::match_fields(errors, &spec_path, template);
     if !spec.items("ephemeralContainers").is_empty() {
         let fault = "ephemeral containers not allowed in pod template";
@@ -107,7 +107,8 @@ pub(crate) fn template(errors: &mut Errors, path: &Path, template: &Value) {
     }
 }
 
-/// Labels and annotations of a template, which are reported without its `metadata`.
+/// Validates labels and annotations of a template. Kubernetes reports them at `labels` and
+/// `annotations` without `metadata`.
 pub(crate) fn template_metadata(errors: &mut Errors, path: &Path, template: &Value) {
     let metadata = template.at("metadata");
     check::labels(errors, &path.child("labels"), metadata.at("labels"));
@@ -121,31 +122,42 @@ pub(crate) fn template_metadata(errors: &mut Errors, path: &Path, template: &Val
     );
 }
 
-/// The spec of a pod or template.
-fn spec(errors: &mut Errors, path: &Path, spec: &Value, metadata: &Value, place: &Place<'_>) {
+/// Validates the spec of a pod or template.
+fn spec(
+    errors: &mut Errors,
+    path: &Path,
+    spec: &Value,
+    metadata: &Value,
+    context: &VolumeContext<'_>,
+) {
     if !spec.has("terminationGracePeriodSeconds") {
         errors.push(Error::required(
             &path.child("terminationGracePeriodSeconds"),
             "",
         ));
     }
-    let volumes = mounts::volumes(errors, &path.child("volumes"), spec.items("volumes"), place);
+    let volumes = mounts::volumes(
+        errors,
+        &path.child("volumes"),
+        spec.items("volumes"),
+        context,
+    );
     let claims = spec.items("resourceClaims");
     resource_claims(errors, &path.child("resourceClaims"), claims, metadata);
     let names = claims
         .iter()
         .map(|claim| claim.text("name"))
         .filter(|name| !name.is_empty());
-    let around = Surroundings {
+    let pod = PodContext {
         spec,
         volumes: &volumes,
         claims: names.collect(),
     };
-    containers::containers(errors, &path.child("containers"), &around);
-    containers::init_containers(errors, &path.child("initContainers"), &around);
-    containers::ephemeral_containers(errors, &path.child("ephemeralContainers"), &around);
-    resources::pod_level::validate(errors, &path.child("resources"), spec, &around.claims);
-    host_network(errors, path, spec, place);
+    containers::containers(errors, &path.child("containers"), &pod);
+    containers::init_containers(errors, &path.child("initContainers"), &pod);
+    containers::ephemeral_containers(errors, &path.child("ephemeralContainers"), &pod);
+    resources::pod_level::validate(errors, &path.child("resources"), spec, &pod.claims);
+    host_network(errors, path, spec, context);
     let policies = ["Always", "OnFailure", "Never"];
     check::required_one_of(
         errors,
@@ -187,7 +199,7 @@ fn spec(errors: &mut Errors, path: &Path, spec: &Value, metadata: &Value, place:
     env::file_volumes(errors, path, spec);
 }
 
-/// Fields that are names of something, and the last numbers and lists of a spec.
+/// Validates the fields of a spec that are names, and its remaining numbers and lists.
 fn named_parts(errors: &mut Errors, path: &Path, spec: &Value) {
     let mut name = |key: &str, check: names::Check| {
         let name = spec.text(key);
@@ -327,14 +339,14 @@ fn resource_claims(errors: &mut Errors, path: &Path, claims: &[Value], metadata:
     }
 }
 
-fn host_network(errors: &mut Errors, path: &Path, spec: &Value, place: &Place<'_>) {
+fn host_network(errors: &mut Errors, path: &Path, spec: &Value, context: &VolumeContext<'_>) {
     if !spec.is_set("hostNetwork") {
         return;
     }
     for (i, container) in spec.items("containers").iter().enumerate() {
         for (j, port) in container.items("ports").iter().enumerate() {
             let (host, own) = (port.count("hostPort"), port.count("containerPort"));
-            if (place.is_pod || host != 0) && host != own {
+            if (context.is_pod || host != 0) && host != own {
                 let path = path
                     .child("containers")
                     .index(i)

@@ -1,4 +1,4 @@
-//! Volumes of a pod.
+//! Defaults of volumes.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use super::image;
 use crate::kinds::resources;
 use crate::kinds::value::{Read, Write};
 
-/// Permissions of projected files that name none: `rw-r--r--`.
+/// The default mode of projected files: `rw-r--r--`.
 const FILE_MODE: i64 = 0o644;
 
-/// Fills in a volume; one that names no source is an empty directory.
+/// Sets the defaults of a volume. A volume without a source is an `emptyDir`.
 pub(super) fn default(volume: &mut Value) {
     let has_source = volume.as_object().is_some_and(|members| {
         members
@@ -57,7 +57,7 @@ pub(super) fn default(volume: &mut Value) {
     network_storage(volume);
 }
 
-/// Fills in sources that name a storage system, in pods and persistent volumes alike.
+/// Sets the defaults of the sources that pods and persistent volumes share.
 pub(crate) fn network_storage(source: &mut Value) {
     if let Some(iscsi) = source.existing("iscsi") {
         iscsi.default_if_zero("iscsiInterface", "default");

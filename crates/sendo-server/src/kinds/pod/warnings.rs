@@ -1,4 +1,4 @@
-//! What is taken in a pod or template, but should not be written: the `Warning`s it brings.
+//! Warnings for deprecated or ineffective fields of pods and pod templates.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 const APP_ARMOR_FIELD: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
 const SECCOMP_FIELD: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
 
-/// Systems of storage that are gone or going, by the member that names one.
-const GONE_VOLUMES: [(&str, &str, &str); 9] = [
+/// Removed and deprecated volume sources, by their field.
+const DEPRECATED_VOLUMES: [(&str, &str, &str); 9] = [
     (
         "photonPersistentDisk",
         "photonPersistentDisk",
@@ -67,7 +67,7 @@ const GONE_VOLUMES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-const GONE_ANNOTATIONS: [(&str, &str); 3] = [
+const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         "non-functional in v1.16+; use the \"priorityClassName\" field instead",
@@ -101,7 +101,7 @@ pub(crate) fn of_template(path: &Path, template: &Value) -> Vec<String> {
     let annotations_path = path.child("metadata").child("annotations");
     let mut warnings = Warnings(Vec::new());
     placement(&mut warnings, &spec_path, spec);
-    for (key, why) in GONE_ANNOTATIONS {
+    for (key, why) in DEPRECATED_ANNOTATIONS {
         if annotations.has(key) {
             warnings.add(&annotations_path.key(key), why);
         }
@@ -158,7 +158,7 @@ impl Warnings {
     }
 }
 
-/// All containers of a pod in the order they are judged, and where they stand.
+/// All containers of a pod with their paths, in the order Kubernetes visits them.
 fn containers<'a>(path: &Path, spec: &'a Value) -> Vec<(Path, &'a Value)> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let all = lists.into_iter().flat_map(|key| {
@@ -169,7 +169,7 @@ fn containers<'a>(path: &Path, spec: &'a Value) -> Vec<(Path, &'a Value)> {
     all.collect()
 }
 
-/// Where the pod wants to be.
+/// Warnings for node selectors, affinity and topology spread constraints.
 fn placement(warnings: &mut Warnings, path: &Path, spec: &Value) {
     for (label, _) in spec.entries("nodeSelector") {
         if let Some(why) = deprecated_label(label) {
@@ -194,7 +194,7 @@ fn placement(warnings: &mut Warnings, path: &Path, spec: &Value) {
     let key = "preferredDuringSchedulingIgnoredDuringExecution";
     for (i, term) in affinity.items(key).iter().enumerate() {
         let path = affinity_path.child(key).index(i).child("preference");
-        requirements(&path, term.at("preference"), Values::Judged);
+        requirements(&path, term.at("preference"), Values::Validated);
     }
     let constraints = spec.items("topologySpreadConstraints");
     for (i, constraint) in constraints.iter().enumerate() {
@@ -213,7 +213,7 @@ fn volumes(warnings: &mut Warnings, path: &Path, spec: &Value) {
     for (i, volume) in spec.items("volumes").iter().enumerate() {
         let path = path.index(i);
         let present = volume.present();
-        for (key, shown, why) in GONE_VOLUMES {
+        for (key, shown, why) in DEPRECATED_VOLUMES {
             if present.contains(&key) {
                 warnings.add(&path.child(shown), why);
             }
@@ -230,7 +230,7 @@ fn volumes(warnings: &mut Warnings, path: &Path, spec: &Value) {
     }
 }
 
-/// Lists with entries that hide each other.
+/// Warnings for duplicate entries of lists.
 fn lists(warnings: &mut Warnings, path: &Path, spec: &Value) {
     for (list, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut seen: Vec<&str> = Vec::new();
@@ -251,7 +251,7 @@ fn lists(warnings: &mut Warnings, path: &Path, spec: &Value) {
     }
 }
 
-/// Amounts of bytes with a fraction.
+/// Adds a warning for a fractional number of bytes.
 fn fraction(warnings: &mut Warnings, amount: &Value, path: impl FnOnce() -> Path) {
     if let Some(text) = resources::fractional(amount) {
         let why = format_args!("fractional byte value {text:?} is invalid, must be an integer");
@@ -281,7 +281,7 @@ fn of_container(warnings: &mut Warnings, path: &Path, container: &Value) {
     }
 }
 
-/// Whether a variable adds to the value that its name had before.
+/// Whether the value of a variable refers to the variable's own previous value.
 fn builds_on_itself(variable: &Value) -> bool {
     let value = variable.text("value");
     let reference = format!("$({})", variable.text("name"));
@@ -376,14 +376,14 @@ fn addresses(warnings: &mut Warnings, path: &Path, spec: &Value) {
     }
 }
 
-/// Annotations that stand for a field of a container, which was filled in from them.
+/// Warnings for AppArmor annotations, whose fields were set from them.
 fn app_armor_of_pod(pod: &Value) -> Vec<String> {
     let (annotations, path) = (
         pod.at("metadata").at("annotations"),
         Path::new("metadata").child("annotations"),
     );
     let mut warnings = Warnings(Vec::new());
-    // Most pods have no annotation at all.
+    // Most pods have no annotations: skip the visit of all containers.
     if annotations.is_null() {
         return Vec::new();
     }
@@ -405,7 +405,7 @@ mod tests {
 
     use super::*;
 
-    fn of(spec: Value) -> Vec<String> {
+    fn warnings_of(spec: Value) -> Vec<String> {
         of_pod(&json!({"metadata": {"name": "p"}, "spec": spec}))
     }
 
@@ -413,7 +413,7 @@ mod tests {
     fn a_plain_pod_brings_none() {
         let spec =
             json!({"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]});
-        assert_eq!(of(spec), Vec::<String>::new());
+        assert_eq!(warnings_of(spec), Vec::<String>::new());
     }
 
     #[test]
@@ -421,11 +421,11 @@ mod tests {
         let with =
             |second: Value| json!({"containers": [{"env": [{"name": "A", "value": "1"}, second]}]});
         assert_eq!(
-            of(with(json!({"name": "A", "value": "$(A)2"}))),
+            warnings_of(with(json!({"name": "A", "value": "$(A)2"}))),
             Vec::<String>::new()
         );
         assert_eq!(
-            of(with(json!({"name": "A", "value": "2"}))),
+            warnings_of(with(json!({"name": "A", "value": "2"}))),
             [
                 "spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply"
             ]
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_a_pod_are_told_apart() {
+    fn duplicate_ports_of_a_pod_are_warned_of() {
         let ports = |first: Value, second: Value| json!({"containers": [{"ports": [first]}, {"ports": [second]}]});
         let port = |more: Value| {
             let mut port = json!({"containerPort": 80, "protocol": "TCP"});
@@ -454,7 +454,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                of(ports(port(first), port(second))),
+                warnings_of(ports(port(first), port(second))),
                 [format!("{at}: {how} {other}")]
             );
         }
@@ -465,7 +465,7 @@ mod tests {
         let spec =
             json!({"containers": [{"resources": {"limits": {"memory": "1500m", "cpu": "1500m"}}}]});
         assert_eq!(
-            of(spec),
+            warnings_of(spec),
             [
                 "spec.containers[0].resources.limits[memory]: fractional byte value \"1500m\" is invalid, must be an integer"
             ]

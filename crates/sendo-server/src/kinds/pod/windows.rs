@@ -1,4 +1,4 @@
-//! What only Windows has, and what it lacks.
+//! Validation of `spec.os` and of the fields that Windows or Linux pods may not have.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -10,7 +10,7 @@ use crate::kinds::value::Read;
 const NOT_ON_WINDOWS: &str = "cannot be set for a windows pod";
 const NOT_ON_LINUX: &str = "windows options cannot be set for a linux pod";
 
-/// Fields of a pod's security context that Windows does not know, with those of the spec that belong to it.
+/// Fields that a Windows pod may not set: of its security context, and of its spec.
 const POD_FIELDS: [(Holder, &str); 15] = [
     (Holder::SecurityContext, "appArmorProfile"),
     (Holder::SecurityContext, "seLinuxOptions"),
@@ -48,7 +48,7 @@ enum Holder {
     SecurityContext,
 }
 
-/// The operating system a pod is for, and what it may not have because of it.
+/// Validates the operating system of a pod and the fields it excludes.
 pub(super) fn operating_system(errors: &mut Errors, path: &Path, spec: &Value) {
     let os = spec.at("os");
     if os.is_null() {
@@ -109,7 +109,7 @@ fn windows(errors: &mut Errors, path: &Path, spec: &Value) {
     });
 }
 
-/// Options of a Windows pod or container.
+/// Validates `windowsOptions` of a pod or container.
 pub(super) fn options(errors: &mut Errors, path: &Path, options: &Value) {
     if let Some(name) = options.at("gmsaCredentialSpecName").as_str() {
         check::faults(
@@ -140,7 +140,7 @@ pub(super) fn options(errors: &mut Errors, path: &Path, options: &Value) {
     }
 }
 
-/// A user, or `DOMAIN\user`.
+/// Checks a user name, with or without a domain: `user` or `DOMAIN\user`.
 fn user_name_faults(name: &str) -> Vec<&'static str> {
     if name.is_empty() {
         return vec!["runAsUserName cannot be an empty string"];
@@ -195,7 +195,8 @@ fn is_dns_name(name: &str) -> bool {
     })
 }
 
-/// Containers that run as processes of a Windows host: all of a pod, on the host's network.
+/// Validates HostProcess containers: either all containers of a pod are, and use the host network,
+/// or none is.
 pub(super) fn host_processes(errors: &mut Errors, path: &Path, spec: &Value) {
     let of_pod = spec
         .at("securityContext")

@@ -1,4 +1,4 @@
-//! Requests and limits of compute resources.
+//! Names and quantities of compute resources, and validation of requests and limits.
 
 pub(super) mod pod_level;
 
@@ -15,7 +15,7 @@ use super::value::{Read, Write};
 const NEGATIVE: &str = "must be greater than or equal to 0";
 const HUGE_PAGES: &str = "hugepages-";
 
-/// Resource names without a domain that mean something.
+/// The standard resource names, which have no domain.
 pub(super) const STANDARD: [&str; 20] = [
     "configmaps",
     "cpu",
@@ -39,7 +39,7 @@ pub(super) const STANDARD: [&str; 20] = [
     "storage",
 ];
 
-/// Standard resources that are counted, not measured.
+/// Standard resources whose quantities are integers.
 const COUNTED: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -52,17 +52,17 @@ const COUNTED: [&str; 9] = [
     "services.nodeports",
 ];
 
-/// The amount at a place of an object; nothing where there is none.
+/// The quantity in a JSON value, zero if there is none.
 pub(crate) fn amount(value: &Value) -> Quantity {
     let read = match value {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => number.to_string().parse().ok(),
         _ => None,
     };
-    read.unwrap_or_else(nothing)
+    read.unwrap_or_else(zero)
 }
 
-/// Whether two lists of resources are of the same amounts, however they are written.
+/// Whether two resource lists have equal quantities, in whatever notation.
 pub(crate) fn is_same(one: &Value, other: &Value) -> bool {
     let amounts = |list: &Value| -> BTreeMap<String, Quantity> {
         let members = list.as_object().into_iter().flatten();
@@ -78,19 +78,19 @@ pub(crate) fn is_same(one: &Value, other: &Value) -> bool {
             .all(|((name, amount), (other, theirs))| name == other && amount.cmp(theirs).is_eq())
 }
 
-/// The text of an amount that is not whole, if so.
+/// The text of a quantity if it is fractional.
 pub(super) fn fractional(value: &Value) -> Option<String> {
     let amount = amount(value);
-    // An amount too large to be counted in thousandths has none.
+    // A quantity too large to be expressed in thousandths has no fraction.
     let milli = amount.milli();
     (milli != i64::MAX && milli % 1000 != 0).then(|| amount.to_string())
 }
 
-fn nothing() -> Quantity {
+fn zero() -> Quantity {
     Quantity::from_units(0, sendo_apimachinery::quantity::Format::Decimal)
 }
 
-/// Rounds up all amounts of a list to thousandths, as finer ones cannot be kept.
+/// Rounds the quantities of a list up to thousandths, the finest precision that is stored.
 fn round_up(list: &mut Value) {
     for (_, value) in list.as_object_mut().into_iter().flatten() {
         let mut amount = amount(value);
@@ -102,7 +102,7 @@ fn round_up(list: &mut Value) {
     }
 }
 
-/// [`round_up`] for the lists of these names.
+/// Applies [`round_up`] to the lists with these names.
 pub(super) fn round_up_lists(object: &mut Value, names: &[&str]) {
     for name in names {
         if let Some(list) = object.existing(name) {
@@ -111,12 +111,12 @@ pub(super) fn round_up_lists(object: &mut Value, names: &[&str]) {
     }
 }
 
-/// [`round_up`] for requests and limits.
+/// Applies [`round_up`] to requests and limits.
 pub(super) fn round_up_requirements(resources: &mut Value) {
     round_up_lists(resources, &["limits", "requests"]);
 }
 
-/// A container that limits a resource without requesting it requests the limit.
+/// Sets each missing request to the limit of the same resource.
 pub(super) fn requests_from_limits(resources: &mut Value) {
     let limits: Vec<(String, Value)> = resources
         .entries("limits")
@@ -131,24 +131,24 @@ pub(super) fn is_huge_page(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
-/// Whether a resource is Kubernetes' own: without a domain, or of its domain.
+/// Whether a resource is native: its name has no domain, or one below `kubernetes.io/`.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether a resource is one that nodes advertise under a domain of their own.
+/// Whether a resource is an extended resource: one with a domain that is not Kubernetes' own.
 pub(super) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether more of a resource may be promised than there is.
+/// Whether a resource may be overcommitted.
 pub(super) fn is_overcommittable(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// A resource's name, of any use.
+/// Validates a resource name.
 pub(super) fn name(errors: &mut Errors, path: &Path, name: &str) {
     let faults = names::qualified_name(name);
     let is_standard =
@@ -161,7 +161,7 @@ pub(super) fn name(errors: &mut Errors, path: &Path, name: &str) {
     }
 }
 
-/// A resource's name that a container can request.
+/// Validates a resource name that a container can request.
 pub(super) fn container_name(errors: &mut Errors, path: &Path, resource: &str) {
     name(errors, path, resource);
     if !resource.contains('/') {
@@ -183,7 +183,7 @@ pub(super) fn container_name(errors: &mut Errors, path: &Path, resource: &str) {
     }
 }
 
-/// An amount of a resource: not negative, and whole where it is counted.
+/// Validates a quantity: not negative, and an integer for countable resources.
 pub(super) fn value(errors: &mut Errors, path: &Path, resource: &str, value: &Value) {
     let amount = amount(value);
     if amount.is_negative() {
@@ -199,7 +199,7 @@ pub(super) fn value(errors: &mut Errors, path: &Path, resource: &str, value: &Va
     }
 }
 
-/// Requests and limits of a container of a pod with these resource claims.
+/// Validates the resources of a container. `claims` are the names of the pod's resource claims.
 pub(super) fn of_container(errors: &mut Errors, path: &Path, resources: &Value, claims: &[&str]) {
     requirements(errors, path, resources, container_name);
     claim_names(
@@ -210,26 +210,26 @@ pub(super) fn of_container(errors: &mut Errors, path: &Path, resources: &Value, 
     );
 }
 
-/// What a pod uses beside its containers: checked as limits.
+/// Validates the overhead of a pod, with the rules of limits.
 pub(super) fn overhead(errors: &mut Errors, path: &Path, overhead: &Value) {
     let resources = serde_json::json!({"limits": overhead});
     requirements(errors, path, &resources, container_name);
 }
 
-type JudgeName = fn(&mut Errors, &Path, &str);
+type ValidateName = fn(&mut Errors, &Path, &str);
 
-fn requirements(errors: &mut Errors, path: &Path, resources: &Value, judge_name: JudgeName) {
+fn requirements(errors: &mut Errors, path: &Path, resources: &Value, validate_name: ValidateName) {
     let (limits, requests) = (resources.at("limits"), resources.at("requests"));
     let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
     for (resource, limit) in resources.entries("limits") {
         let path = limits_path.key(resource);
-        judge_name(errors, &path, resource);
+        validate_name(errors, &path, resource);
         value(errors, &path, resource, limit);
         huge_pages(errors, &path, resource, limit);
     }
     for (resource, request) in resources.entries("requests") {
         let path = requests_path.key(resource);
-        judge_name(errors, &path, resource);
+        validate_name(errors, &path, resource);
         value(errors, &path, resource, request);
         if limits.has(resource) {
             within_limit(
@@ -276,7 +276,7 @@ fn within_limit(
     errors.push(Error::invalid(path, request.to_string(), fault));
 }
 
-/// Huge pages come in whole pages.
+/// Validates that a quantity of huge pages is a multiple of the page size.
 fn huge_pages(errors: &mut Errors, path: &Path, resource: &str, value: &Value) {
     let Some(size) = resource.strip_prefix(HUGE_PAGES) else {
         return;

@@ -1,4 +1,4 @@
-//! Resources of a pod as a whole, beside those of its containers.
+//! Pod-level resources (`spec.resources` of a pod): defaults and validation.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
-use super::{amount, claim_names, is_huge_page, name, nothing, requirements};
+use super::{amount, claim_names, is_huge_page, name, requirements, zero};
 use crate::kinds::check::Errors;
 use crate::kinds::value::{Read, Write};
 
-/// Fills in resources of the pod as a whole, where some of them are given.
+/// Sets the defaults of pod-level resources, if some limits or requests are set.
 pub(in crate::kinds) fn default(spec: &mut Value) {
     let Some(resources) = spec
         .get("resources")
@@ -22,7 +22,7 @@ pub(in crate::kinds) fn default(spec: &mut Value) {
     if !has("limits") && !has("requests") {
         return;
     }
-    for (name, limit) in together(spec, "limits")
+    for (name, limit) in aggregate(spec, "limits")
         .into_iter()
         .filter(|(name, _)| is_huge_page(name))
     {
@@ -35,7 +35,7 @@ pub(in crate::kinds) fn default(spec: &mut Value) {
     if spec.at("resources").entries("limits").next().is_none() {
         return;
     }
-    for (name, request) in together(spec, "requests") {
+    for (name, request) in aggregate(spec, "requests") {
         if matches!(name.as_str(), "cpu" | "memory") {
             spec["resources"]
                 .object("requests")
@@ -54,7 +54,7 @@ pub(in crate::kinds) fn default(spec: &mut Value) {
     }
 }
 
-/// Resources of a pod as a whole.
+/// Validates pod-level resources.
 pub(in crate::kinds) fn validate(errors: &mut Errors, path: &Path, spec: &Value, claims: &[&str]) {
     let resources = spec.at("resources");
     if resources.is_null() {
@@ -71,7 +71,7 @@ pub(in crate::kinds) fn validate(errors: &mut Errors, path: &Path, spec: &Value,
     requirements(errors, path, resources, pod_name);
     let used = resources.items("claims");
     claim_names(errors, &path.child("claims"), used, claims);
-    for (name, needed) in together(spec, "requests") {
+    for (name, needed) in aggregate(spec, "requests") {
         let given = resources.at("requests").at(&name);
         if !given.is_null() && needed > amount(given) {
             let fault = format!(
@@ -84,7 +84,7 @@ pub(in crate::kinds) fn validate(errors: &mut Errors, path: &Path, spec: &Value,
             ));
         }
     }
-    for (name, needed) in together(spec, "limits")
+    for (name, needed) in aggregate(spec, "limits")
         .into_iter()
         .filter(|(name, _)| is_huge_page(name))
     {
@@ -132,9 +132,9 @@ fn is_pod_level(name: &str) -> bool {
 
 type Totals = BTreeMap<String, Quantity>;
 
-/// What a pod's containers need together: all that run side by side, or what the most demanding
-/// init container needs beside the sidecars started before it.
-fn together(spec: &Value, list: &str) -> Totals {
+/// The aggregate of the containers' resources: the larger of the sum of all containers and
+/// sidecars, and of the most demanding init container with the sidecars started before it.
+fn aggregate(spec: &Value, list: &str) -> Totals {
     let of = |container: &Value| -> Totals {
         let list = container.at("resources").entries(list);
         list.map(|(name, value)| (name.to_owned(), amount(value)))
@@ -150,7 +150,7 @@ fn together(spec: &Value, list: &str) -> Totals {
     };
     let raise = |totals: &mut Totals, other: Totals| {
         for (name, amount) in other {
-            let total = totals.entry(name).or_insert_with(nothing);
+            let total = totals.entry(name).or_insert_with(zero);
             if amount > *total {
                 *total = amount;
             }
@@ -192,7 +192,7 @@ mod tests {
                 {"resources": needs("5")},
             ],
         });
-        assert_eq!(together(&spec, "requests")["cpu"].to_string(), "6");
+        assert_eq!(aggregate(&spec, "requests")["cpu"].to_string(), "6");
     }
 
     #[test]

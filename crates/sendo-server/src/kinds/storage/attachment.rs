@@ -1,4 +1,4 @@
-//! VolumeAttachments: the wish that a volume be attached to a node.
+//! Rules of VolumeAttachments, which request that a volume be attached to a node.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims.
+//! Rules of PersistentVolumeClaims.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -44,7 +44,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// Fills in a claim, or the template of one.
+/// Sets the defaults of a claim or of a claim template.
 pub(crate) fn default(claim: &mut Value) {
     let status = claim.object("status");
     status.default_if_zero("phase", "Pending");
@@ -56,7 +56,8 @@ pub(crate) fn default(claim: &mut Value) {
     }
 }
 
-/// `dataSource` and `dataSourceRef` say the same; sources that the older field never took are dropped from it.
+/// Copies `dataSource` to an unset `dataSourceRef` and the reverse. A new `dataSource` that is
+/// neither a claim nor a snapshot is dropped.
 fn data_sources(spec: &mut Value, old: &Value) {
     let has_namespace = !spec.at("dataSourceRef").text("namespace").is_empty();
     if has_namespace && !old.has("dataSourceRef") {
@@ -94,7 +95,7 @@ fn validate(claim: &Value) -> Errors {
     errors
 }
 
-/// The spec of a claim, or of a template of one.
+/// Validates the spec of a claim or of a claim template.
 pub(crate) fn validate_spec(errors: &mut Errors, path: &Path, spec: &Value) {
     let modes_path = path.child("accessModes");
     if spec.items("accessModes").is_empty() {
@@ -140,7 +141,7 @@ pub(crate) fn validate_spec(errors: &mut Errors, path: &Path, spec: &Value) {
             _ => Some("may not be specified when dataSourceRef.namespace is specified"),
         };
         if let Some(fault) = fault {
-            // Kubernetes shows its path value here, which is an empty struct.
+            // Kubernetes passes its path as the bad value here, which prints as an empty struct.
             errors.push(Error::invalid(path, json!({}), fault));
         }
     }
@@ -151,7 +152,7 @@ pub(crate) fn validate_spec(errors: &mut Errors, path: &Path, spec: &Value) {
     );
 }
 
-/// An amount of storage above zero.
+/// Validates a quantity greater than zero.
 pub(super) fn positive_amount(errors: &mut Errors, path: &Path, value: &Value) {
     let amount = resources::amount(value);
     if amount.is_negative() || amount.is_zero() {
@@ -177,7 +178,7 @@ pub(super) fn access_modes(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-/// The name of a class, if there is one.
+/// Validates the name of a class, if it is set.
 pub(super) fn optional_class(errors: &mut Errors, path: &Path, class: &Value) {
     if let Some(class) = class.as_str().filter(|class| !class.is_empty()) {
         check::faults(errors, path, class, names::dns1123_subdomain(class));
@@ -271,7 +272,8 @@ fn validate_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// A class may move from its old annotation into its field, and be named where none was.
+/// Validates a change of the storage class, which may move from the legacy annotation to the field,
+/// or be set if it was unset.
 fn storage_class(errors: &mut Errors, new: &Value, old: &Value, spec: &mut Value) {
     let annotation = |claim: &Value| {
         claim
@@ -347,7 +349,7 @@ fn validate_status_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// An amount that is not negative.
+/// Validates a quantity that is not negative.
 pub(super) fn basic_amount(errors: &mut Errors, path: &Path, value: &Value) {
     let amount = resources::amount(value);
     if amount.is_negative() {
@@ -380,7 +382,7 @@ fn warnings(claim: &Value) -> Vec<String> {
     warnings
 }
 
-/// Warnings for the spec of a claim, or of a template of one.
+/// Warnings for the spec of a claim or of a claim template.
 pub(crate) fn spec_warnings(path: &Path, spec: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for list in ["requests", "limits"] {

@@ -1,4 +1,4 @@
-//! Classes of storage and of its attributes.
+//! Rules of StorageClasses and VolumeAttributesClasses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +87,7 @@ fn validate_attributes(class: &Value) -> Errors {
     errors
 }
 
-/// The name of what provides storage, in any case.
+/// Validates the name of a provisioner or driver, in any case.
 fn provisioner(errors: &mut Errors, class: &Value, key: &str) {
     let name = class.text(key).to_lowercase();
     check::required_name(errors, &Path::new(key), &name, names::qualified_name);
@@ -111,14 +111,14 @@ fn parameters(errors: &mut Errors, class: &Value) {
     }
 }
 
-/// Where volumes may be made: no term twice, an empty one not at all.
+/// Validates allowed topologies: no duplicate terms, no empty term.
 fn topologies(errors: &mut Errors, terms: &[Value]) {
     let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for (i, term) in terms.iter().enumerate() {
         let path = Path::new("allowedTopologies").index(i);
         let path = path.child("matchLabelExpressions");
         let term = topology(errors, &path, term);
-        // An empty term is counted as often as there are terms.
+        // Kubernetes compares an empty term with every term, itself included.
         let before = match term.is_empty() {
             true => terms.len(),
             false => 0,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told_once() {
+    fn duplicate_topologies_are_refused() {
         let zone = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]});
         let same = json!({"matchLabelExpressions": [{"key": "zone", "values": ["b", "a"]}]});
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Storage drivers: where they run and what they can do.
+//! Rules of CSIDrivers, CSINodes and CSIStorageCapacities.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -111,7 +111,7 @@ fn driver_spec(errors: &mut Errors, spec: &Value) {
     }
 }
 
-/// Tokens a driver gets: one for each audience.
+/// Validates token requests: one per audience.
 fn token_requests(errors: &mut Errors, path: &Path, spec: &Value) {
     let mut audiences: Vec<&str> = Vec::new();
     for (i, request) in spec.items("tokenRequests").iter().enumerate() {
@@ -200,7 +200,8 @@ fn topology_keys(errors: &mut Errors, path: &Path, driver: &Value) {
     }
 }
 
-/// Drivers come and go; of one that stays only the capacity changes.
+/// Validates an update of a CSINode: drivers may be added and removed, but of an existing one only
+/// `allocatable` may change.
 fn update_node(new: &Value, old: &Value) -> Errors {
     let mut errors = validate_node(new);
     let drivers = |node: &Value| {

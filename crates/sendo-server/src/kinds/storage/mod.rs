@@ -1,4 +1,5 @@
-//! Volumes, claims on them, and the drivers that provide them.
+//! The kinds of the API group `storage.k8s.io`, and PersistentVolumes and PersistentVolumeClaims of
+//! the core group.
 
 mod attachment;
 pub(crate) mod claim;
@@ -8,7 +9,7 @@ mod volume;
 
 use super::Rules;
 
-/// The rules of a kind of `storage.k8s.io`, or of the volumes and claims of core.
+/// The rules of a kind of `storage.k8s.io`, or of volumes and claims of the core group.
 pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
     Some(match kind {
         "CSIDriver" => const { &csi::DRIVER },

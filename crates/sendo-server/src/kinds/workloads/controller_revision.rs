@@ -1,4 +1,4 @@
-//! ControllerRevisions.
+//! Rules of ControllerRevisions.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,4 @@
-//! DaemonSets.
+//! Rules of DaemonSets.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -11,7 +11,8 @@ use crate::kinds::ordered::Ordered;
 use crate::kinds::value::{Read, Write};
 use crate::kinds::{Cx, Rules, pod, writes};
 
-/// Counts changes of the template: a field of older versions of the API, shown as an annotation in this one.
+/// The annotation that holds `templateGeneration`, a field of older API versions that counts
+/// changes of the template.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub(super) const RULES: Rules = Rules {
@@ -48,7 +49,7 @@ pub(super) const RULES: Rules = Rules {
 };
 
 fn default(set: &mut Value) {
-    // A field that is a number is always there.
+    // The internal field is an integer, so the annotation is always present.
     set_template_generation(set, template_generation(set));
     let spec = set.object("spec");
     let strategy = spec.object("updateStrategy");
@@ -142,7 +143,7 @@ fn update_strategy(errors: &mut Errors, path: &Path, strategy: &Value) {
     }
 }
 
-/// Either old pods go first or new ones come first, not both.
+/// Validates a rolling update: exactly one of `maxUnavailable` and `maxSurge` is not zero.
 fn rolling_update(errors: &mut Errors, path: &Path, rolling_update: &Value) {
     let (unavailable, surge) = (
         rolling_update.at("maxUnavailable"),
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_rolling_is_whole_whether_it_rolls_or_not() {
+    fn a_rolling_update_is_completed_whatever_the_strategy() {
         let mut set =
             json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}});
         default(&mut set);

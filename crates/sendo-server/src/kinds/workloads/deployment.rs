@@ -1,4 +1,4 @@
-//! Deployments.
+//! Rules of Deployments.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -49,7 +49,8 @@ fn default(deployment: &mut Value) {
     pod::defaults::template(spec.object("template"));
 }
 
-/// Annotations count as part of what a Deployment's controller observes.
+/// Increments the generation if the spec or the annotations change: the Deployment controller
+/// copies annotations to ReplicaSets.
 fn prepare_for_update(cx: &Cx<'_>, new: &mut Value, old: &Value) {
     super::update(cx, new, old);
     let annotations = |deployment: &Value| deployment.at("metadata").at("annotations").clone();
@@ -122,7 +123,7 @@ fn strategy(errors: &mut Errors, path: &Path, strategy: &Value) {
     }
 }
 
-/// Numbers of a rolling update as Kubernetes shows its own struct in a message.
+/// The rolling update parameters as Kubernetes prints its internal struct in a message.
 fn internal(rolling_update: &Value) -> String {
     if rolling_update.is_null() {
         return "null".to_owned();

@@ -1,4 +1,4 @@
-//! Kinds that keep pods of a template running.
+//! Rules of the kinds of `apps`, and of ReplicationControllers and PodTemplates of the core group.
 
 mod controller_revision;
 mod daemon_set;
@@ -18,7 +18,8 @@ pub(super) use parts::name_warning;
 use super::value::{Read, Write};
 use super::{Cx, Rules, pod, writes};
 
-/// The rules of a kind of `apps`, or of the kinds of core that came before it.
+/// The rules of a kind of `apps`, or of `ReplicationController` and `PodTemplate` of the core
+/// group.
 pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
     Some(match kind {
         "ControllerRevision" => const { &controller_revision::RULES },
@@ -32,13 +33,13 @@ pub(super) fn rules(kind: &str) -> Option<&'static Rules> {
     })
 }
 
-/// A new workload has no status and generation 1; its template has no field that is not served.
+/// Resets the status, sets generation 1, and drops fields of disabled features from the template.
 fn create(cx: &Cx<'_>, workload: &mut Value) {
     writes::starts_without_status(cx, workload);
     drop_unserved(workload);
 }
 
-/// A change of the spec raises the generation.
+/// Restores the status and increments the generation if the spec changed.
 fn update(cx: &Cx<'_>, new: &mut Value, old: &Value) {
     drop_unserved(new);
     writes::spec_moves_generation(cx, new, old);
@@ -50,12 +51,12 @@ fn drop_unserved(workload: &mut Value) {
     }
 }
 
-/// The `status.replicas` that ReplicationControllers can be selected by.
+/// The value of the selectable field `status.replicas`.
 fn replicas_text(workload: &Value) -> String {
     workload.at("status").count("replicas").to_string()
 }
 
-/// A workload selects the same pods all its life.
+/// Validates that the selector did not change.
 fn fixed_selector(errors: &mut Errors, new: &Value, old: &Value) {
     let selector = |workload: &Value| workload.at("spec").at("selector").clone();
     if selector(new) != selector(old) {
@@ -68,7 +69,7 @@ fn fixed_selector(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-/// Warnings for a workload whose name becomes part of its pods' names.
+/// Warnings for the name of a workload, which becomes part of its pods' names.
 pub(super) fn pod_name_warnings(workload: &Value) -> Vec<String> {
     let name = workload.at("metadata").text("name");
     name_warning(name, "Pod names and hostnames")
@@ -80,14 +81,14 @@ fn template_warnings(workload: &Value) -> Vec<String> {
     pod::warnings::of_template(&path, workload.at("spec").at("template"))
 }
 
-/// Warnings for a new workload: of its name and of its template.
+/// Warnings for a new workload: for its name and its template.
 fn creation_warnings(workload: &Value) -> Vec<String> {
     let mut warnings = pod_name_warnings(workload);
     warnings.extend(template_warnings(workload));
     warnings
 }
 
-/// Warnings for a changed workload: of its template, if the workload has a new generation.
+/// Warnings for an updated workload: for its template, if the generation changed.
 fn change_warnings(new: &Value, old: &Value) -> Vec<String> {
     match is_next_generation(new, old) {
         true => template_warnings(new),
@@ -95,7 +96,7 @@ fn change_warnings(new: &Value, old: &Value) -> Vec<String> {
     }
 }
 
-/// Whether a change is one that controllers look at.
+/// Whether an update changed the generation.
 pub(super) fn is_next_generation(new: &Value, old: &Value) -> bool {
     let generation = |object: &Value| object.at("metadata").count("generation");
     generation(new) != generation(old)

@@ -1,4 +1,5 @@
-//! What workloads have in common, as far as it is judged alike.
+//! Validation that workload kinds share: selectors, templates, numbers or percentages of pods,
+//! status counts.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::names;
@@ -12,7 +13,7 @@ use crate::kinds::{ordered, pod};
 const NO_MATCH: &str = "`selector` does not match template `labels`";
 const TOO_MANY: &str = "cannot be greater than status.replicas";
 
-/// A selector that must be there and name something.
+/// Validates a selector that is required and must not be empty.
 pub(super) fn selector(errors: &mut Errors, path: &Path, selector: &Value, kind: &str) {
     if selector.is_null() {
         errors.push(Error::required(path, ""));
@@ -22,7 +23,7 @@ pub(super) fn selector(errors: &mut Errors, path: &Path, selector: &Value, kind:
     not_empty(errors, path, selector, kind);
 }
 
-/// A selector that matches everything would take over all pods of its namespace.
+/// Refuses an empty selector, which would match all pods of the namespace.
 pub(super) fn not_empty(errors: &mut Errors, path: &Path, selector: &Value, kind: &str) {
     let is_empty = selector.entries("matchLabels").next().is_none()
         && selector.items("matchExpressions").is_empty();
@@ -32,7 +33,7 @@ pub(super) fn not_empty(errors: &mut Errors, path: &Path, selector: &Value, kind
     }
 }
 
-/// A selector as an error shows it.
+/// A selector as the bad value of an error.
 pub(super) fn selector_text(selector: &Value) -> BadValue {
     match selector {
         Value::Null => Value::Null.into(),
@@ -40,12 +41,12 @@ pub(super) fn selector_text(selector: &Value) -> BadValue {
     }
 }
 
-/// The selector in a form that can be asked; none if it cannot be read.
+/// The parsed selector, or `None` if it is invalid.
 pub(super) fn parsed(selector: &Value) -> Option<LabelSelector> {
     LabelSelector::from_object(Some(selector).filter(|selector| !selector.is_null())).ok()
 }
 
-/// The template's labels must match the selector.
+/// Validates that the selector matches the labels of the template.
 pub(super) fn matching_labels(
     errors: &mut Errors,
     path: &Path,
@@ -60,7 +61,7 @@ pub(super) fn matching_labels(
     }
 }
 
-/// The template of a workload whose pods run until they are deleted.
+/// Validates the template of a workload whose pods run until they are deleted.
 pub(super) fn template(errors: &mut Errors, path: &Path, spec: &Value, kind: &str) {
     let template = spec.at("template");
     let Some(selector) = parsed(spec.at("selector")) else {
@@ -80,7 +81,7 @@ pub(super) fn template(errors: &mut Errors, path: &Path, spec: &Value, kind: &st
     runs_forever(errors, path, template, kind);
 }
 
-/// Pods of a workload that keeps them running are always restarted and have no deadline.
+/// Validates that the template has the restart policy `Always` and no deadline.
 pub(super) fn runs_forever(errors: &mut Errors, path: &Path, template: &Value, kind: &str) {
     let (spec, path) = (template.at("spec"), path.child("spec"));
     check::one_of(
@@ -98,7 +99,7 @@ pub(super) fn runs_forever(errors: &mut Errors, path: &Path, template: &Value, k
     }
 }
 
-/// A number of pods, or a share of them.
+/// Validates an `IntOrString` that is a number of pods or a percentage.
 pub(in crate::kinds) fn number_or_percent(errors: &mut Errors, path: &Path, value: &Value) {
     match value.as_str() {
         Some(text) => check::faults(errors, path, text, names::percent(text)),
@@ -106,7 +107,7 @@ pub(in crate::kinds) fn number_or_percent(errors: &mut Errors, path: &Path, valu
     }
 }
 
-/// A share of at most all.
+/// Validates that a percentage is at most 100%.
 pub(in crate::kinds) fn at_most_all(errors: &mut Errors, path: &Path, value: &Value) {
     if share(value).is_some_and(|percent| percent > 100) {
         errors.push(Error::invalid(
@@ -124,20 +125,20 @@ fn share(value: &Value) -> Option<i64> {
     text.strip_suffix('%')?.parse().ok()
 }
 
-/// Whether a number or share of pods is none.
+/// Whether a number or percentage of pods is zero.
 pub(super) fn is_none(value: &Value) -> bool {
     let number = || value.as_i64().or_else(|| value.as_str()?.parse().ok());
     share(value).or_else(number).unwrap_or_default() == 0
 }
 
-/// Counts of a status, which are not negative.
+/// Validates that counts of a status are not negative.
 pub(in crate::kinds) fn counts(errors: &mut Errors, path: &Path, status: &Value, keys: &[&str]) {
     for key in keys {
         check::non_negative(errors, &path.child(key), status.count(key));
     }
 }
 
-/// Counts of a status that are part of its replicas.
+/// Validates that counts of a status are not greater than `status.replicas`.
 pub(super) fn parts_of_replicas(errors: &mut Errors, path: &Path, status: &Value, keys: &[&str]) {
     for key in keys {
         if status.count(key) > status.count("replicas") {
@@ -150,7 +151,7 @@ pub(super) fn parts_of_replicas(errors: &mut Errors, path: &Path, status: &Value
     }
 }
 
-/// Pods are ready before they are available.
+/// Validates that there are not more available than ready replicas.
 pub(super) fn available_are_ready(errors: &mut Errors, path: &Path, status: &Value, ready: &str) {
     let available = status.count("availableReplicas");
     if available > status.count("readyReplicas") {
@@ -163,7 +164,7 @@ pub(super) fn available_are_ready(errors: &mut Errors, path: &Path, status: &Val
     }
 }
 
-/// The count of collisions of names never goes back.
+/// Validates that `collisionCount` is not decreased.
 pub(super) fn collisions(errors: &mut Errors, path: &Path, new: &Value, old: &Value) {
     let before = old.at("status").number("collisionCount");
     let now = new.at("status").count("collisionCount");
@@ -176,7 +177,7 @@ pub(super) fn collisions(errors: &mut Errors, path: &Path, new: &Value, old: &Va
     }
 }
 
-/// The recommendation for names that become part of pods' host names.
+/// The warning for a name that becomes part of pod host names and is not a DNS label.
 pub(in crate::kinds) fn name_warning(name: &str, what: &str) -> Vec<String> {
     let faults = names::dns1123_label(name);
     if faults.is_empty() {

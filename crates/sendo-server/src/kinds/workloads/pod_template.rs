@@ -1,4 +1,4 @@
-//! PodTemplates.
+//! Rules of PodTemplates.
 
 use sendo_apimachinery::field::Path;
 use sendo_apimachinery::meta::Scope;

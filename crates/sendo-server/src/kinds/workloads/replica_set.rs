@@ -1,4 +1,4 @@
-//! ReplicaSets.
+//! Rules of ReplicaSets.
 
 use sendo_apimachinery::field::Path;
 use sendo_apimachinery::meta::Scope;
@@ -42,7 +42,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
     for key in ["replicas", "minReadySeconds"] {
         check::non_negative(errors, &path.child(key), spec.count(key));
     }
-    // Kubernetes says deployment here too.
+    // Kubernetes' message names a deployment here too.
     parts::selector(
         errors,
         &path.child("selector"),

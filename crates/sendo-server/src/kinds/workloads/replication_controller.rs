@@ -1,4 +1,4 @@
-//! ReplicationControllers.
+//! Rules of ReplicationControllers.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -40,7 +40,7 @@ pub(super) const RULES: Rules = Rules {
     },
     warnings_on_create: super::creation_warnings,
     warnings_on_update: |new, old| match super::is_next_generation(new, old) {
-        // Of the template that goes: Kubernetes takes the one for the other.
+        // Kubernetes passes the old template here.
         true => super::template_warnings(old),
         false => Vec::new(),
     },
@@ -50,7 +50,7 @@ pub(super) const RULES: Rules = Rules {
     ..Rules::NEUTRAL
 };
 
-/// Selector and labels follow from the template's labels where they are left out.
+/// Sets an unset selector and unset labels to the labels of the template.
 fn default(controller: &mut Value) {
     let template = controller.at("spec").at("template");
     let labels = template.at("metadata").at("labels").clone();

@@ -1,4 +1,4 @@
-//! StatefulSets.
+//! Rules of StatefulSets.
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta::Scope;
@@ -35,7 +35,7 @@ pub(super) const RULES: Rules = Rules {
     },
     warnings_on_update: |new, old| {
         let mut warnings = super::change_warnings(new, old);
-        // The path is spelled so for changes alone.
+        // Kubernetes spells the path like this on update only.
         warnings.extend(claim_warnings(new, |path| path.child("Spec")));
         warnings.extend(history_warning(new));
         warnings
@@ -77,7 +77,8 @@ fn prepare_for_update(cx: &Cx<'_>, new: &mut Value, old: &Value) {
     super::update(cx, new, old);
 }
 
-/// `maxUnavailable` belongs to a feature that is switched off in this version.
+/// Drops `maxUnavailable`, whose feature MaxUnavailableStatefulSet is disabled by default in this
+/// version.
 fn drop_max_unavailable(set: &mut Value) {
     let strategy = set.object("spec").existing("updateStrategy");
     if let Some(rolling_update) = strategy.and_then(|strategy| strategy.existing("rollingUpdate")) {
@@ -85,7 +86,8 @@ fn drop_max_unavailable(set: &mut Value) {
     }
 }
 
-/// Fields that can never change are judged only when a set is new: older ones may have been taken by other rules.
+/// Whether a StatefulSet is new. Immutable fields are validated only on create, since older
+/// versions may have accepted other values.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Stage {
     New,
@@ -153,7 +155,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value, stage: Stage) {
     );
 }
 
-/// The template, as the pods of the set get it: with its claims as volumes and names of their own.
+/// Validates the template as the pods get it: with the claim templates as volumes.
 fn template(errors: &mut Errors, path: &Path, spec: &Value) {
     let Some(selector) = parts::parsed(spec.at("selector")) else {
         let shown = parts::selector_text(spec.at("selector"));
@@ -235,7 +237,7 @@ fn update_strategy(errors: &mut Errors, path: &Path, strategy: &Value) {
     }
 }
 
-/// The numbers of a rolling update as Kubernetes shows its own struct in a message.
+/// The rolling update parameters as Kubernetes prints its internal struct in a message.
 fn internal(rolling_update: &Value) -> String {
     if rolling_update.is_null() {
         return "null".to_owned();

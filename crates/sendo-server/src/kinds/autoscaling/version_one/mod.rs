@@ -1,4 +1,5 @@
-//! `autoscaling/v1`: one processor target as a field; all else travels in annotations.
+//! Conversion between `autoscaling/v1` and `v2`: v1 has one CPU target as a field and keeps all
+//! other metrics in annotations.
 
 mod text;
 
@@ -13,7 +14,7 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-const CARRIERS: [&str; 6] = [
+const ROUND_TRIP_ANNOTATIONS: [&str; 6] = [
     METRICS,
     CURRENT_METRICS,
     CONDITIONS,
@@ -22,10 +23,10 @@ const CARRIERS: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// The object in version 1, with annotations for what has no field there.
+/// Converts a v2 object to v1: what has no v1 field goes into annotations.
 pub(super) fn from_v2(object: &Value) -> Value {
     let mut out = with_api_version(object, V1);
-    drop_carriers(&mut out);
+    drop_round_trip_annotations(&mut out);
     let (spec, status) = (object.at("spec"), object.at("status"));
     let is_cpu_target =
         |metric: &&Value| is_cpu(metric) && target(metric).has("averageUtilization");
@@ -81,14 +82,14 @@ pub(super) fn from_v2(object: &Value) -> Value {
     out
 }
 
-/// The object in version 2, with what its annotations carried.
+/// Converts a v1 object to v2: what its annotations encode goes into fields.
 pub(super) fn to_v2(object: &Value) -> Value {
     let mut out = with_api_version(object, V2);
     let carried = |key: &str| {
         let text = object.at("metadata").at("annotations").text(key);
         serde_json::from_str::<Value>(text).unwrap_or_default()
     };
-    drop_carriers(&mut out);
+    drop_round_trip_annotations(&mut out);
 
     let mut metrics: Vec<Value> = list_of(&carried(METRICS))
         .iter()
@@ -138,12 +139,12 @@ pub(super) fn to_v2(object: &Value) -> Value {
     out
 }
 
-/// Takes away the annotations that carry what version 1 has no field for.
-pub(super) fn drop_carriers(object: &mut Value) {
+/// Removes the annotations that encode v2 fields in v1.
+pub(super) fn drop_round_trip_annotations(object: &mut Value) {
     let Some(annotations) = object.object("metadata").existing("annotations") else {
         return;
     };
-    for key in CARRIERS {
+    for key in ROUND_TRIP_ANNOTATIONS {
         annotations.remove(key);
     }
     if annotations.as_object().is_some_and(Map::is_empty) {
@@ -163,14 +164,15 @@ fn target(metric: &Value) -> &Value {
     metric.at("resource").at("target")
 }
 
-/// `{"ScaleUp": {"SelectPolicy": …}}` with the names of version 2, absent members left out.
+/// Renames the Go field names of an annotation (`{"ScaleUp": {"SelectPolicy": …}}`) to v2 field
+/// names and drops null members.
 fn lower_keys(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let lower = |key: &str| {
-                let mut letters = key.chars();
-                let first = letters.next().map(|c| c.to_ascii_lowercase());
-                first.into_iter().chain(letters).collect::<String>()
+                let mut chars = key.chars();
+                let first = chars.next().map(|c| c.to_ascii_lowercase());
+                first.into_iter().chain(chars).collect::<String>()
             };
             let members = members.iter().filter(|(_, value)| !value.is_null());
             members
@@ -190,7 +192,7 @@ fn identifier(name: &Value, selector: &Value) -> Value {
     metric
 }
 
-/// Members of `source` under other names, absent ones left out.
+/// Copies members of `source` under new names and skips absent ones.
 fn renamed(source: &Value, names: &[(&str, &str)]) -> Value {
     let members = names.iter().filter(|(from, _)| source.has(from));
     members
@@ -199,7 +201,7 @@ fn renamed(source: &Value, names: &[(&str, &str)]) -> Value {
         .into()
 }
 
-/// A metric of version 1 in version 2.
+/// Converts a v1 metric to v2.
 fn metric_to_v2(metric: &Value) -> Value {
     let key = text::source_key(metric);
     let source = metric.at(key);
@@ -244,7 +246,7 @@ fn metric_to_v2(metric: &Value) -> Value {
             };
             if kind == "AverageValue" {
                 target.set("averageValue", source.at("averageValue").clone());
-                // Version 1 cannot leave this value out.
+                // v1 always writes this value, so `0` stands for an absent one.
                 if target.text("value") == "0" {
                     target.remove("value");
                 }
@@ -261,7 +263,7 @@ fn metric_to_v2(metric: &Value) -> Value {
     json!({"type": metric.at("type"), key: out})
 }
 
-/// A current metric of version 1 in version 2.
+/// Converts a v1 current metric to v2.
 fn current_to_v2(metric: &Value) -> Value {
     let key = text::source_key(metric);
     let source = metric.at(key);

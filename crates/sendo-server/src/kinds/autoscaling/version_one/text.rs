@@ -1,11 +1,11 @@
-//! What annotations carry: texts in the order and spelling of Kubernetes' structs.
+//! The JSON that v1 annotations hold, with the field order and names of Kubernetes' Go structs.
 
 use serde_json::Value;
 
 use crate::kinds::ordered::{self, Ordered};
 use crate::kinds::value::Read;
 
-/// A metric of version 2 as version 1 spells it.
+/// A v2 metric as v1 JSON.
 pub(super) fn metric(metric: &Value) -> String {
     let key = source_key(metric);
     let source = metric.at(key);
@@ -48,7 +48,7 @@ pub(super) fn metric(metric: &Value) -> String {
         .finish()
 }
 
-/// A current metric of version 2 as version 1 spells it.
+/// A v2 current metric as v1 JSON.
 pub(super) fn current(metric: &Value) -> String {
     let key = source_key(metric);
     let source = metric.at(key);
@@ -97,7 +97,8 @@ pub(super) fn current(metric: &Value) -> String {
         .finish()
 }
 
-/// The behavior in the order and spelling of Kubernetes' internal struct, which is what it stored there.
+/// A behavior as JSON of Kubernetes' internal struct, which has no JSON tags: its keys are Go field
+/// names.
 pub(super) fn behavior(behavior: &Value) -> String {
     let policy = |policy: &Value| {
         Ordered::new()
@@ -127,7 +128,7 @@ pub(super) fn behavior(behavior: &Value) -> String {
         .finish()
 }
 
-/// A condition, with what it leaves empty left out.
+/// A condition as v1 JSON, without its empty fields.
 pub(super) fn condition(condition: &Value) -> String {
     Ordered::new()
         .text("type", condition.text("type"))
@@ -138,7 +139,7 @@ pub(super) fn condition(condition: &Value) -> String {
         .finish()
 }
 
-/// The member of a metric that holds its source.
+/// The field of a metric that holds its source.
 pub(super) fn source_key(metric: &Value) -> &'static str {
     match metric.text("type") {
         "ContainerResource" => "containerResource",

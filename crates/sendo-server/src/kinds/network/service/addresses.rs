@@ -1,4 +1,4 @@
-//! Cluster addresses of a service and their families.
+//! Cluster IPs and IP families of a Service.
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -9,12 +9,12 @@ use crate::kinds::value::{Read, Write};
 
 const FIXED: &str = "may not change once set";
 
-/// Whether a service has no address of its own.
+/// Whether a Service has no cluster IP.
 pub(crate) fn is_headless(spec: &Value) -> bool {
     spec.items("clusterIPs") == [json!("None")]
 }
 
-/// `clusterIP` of a new service is the first of its `clusterIPs`.
+/// Normalizes a new Service: if only `clusterIP` is set it becomes the first of `clusterIPs`.
 pub(crate) fn one_spelling(spec: &mut Value) {
     let single = spec.text("clusterIP").to_owned();
     if !single.is_empty() && spec.items("clusterIPs").is_empty() {
@@ -22,7 +22,8 @@ pub(crate) fn one_spelling(spec: &mut Value) {
     }
 }
 
-/// The same for a change, by a writer who may know only one of the two fields.
+/// Normalizes a changed Service, whose client may have set only one of `clusterIP` and
+/// `clusterIPs`.
 pub(crate) fn one_spelling_after(spec: &mut Value, old: &Value) {
     let (single, was) = (spec.text("clusterIP").to_owned(), old.text("clusterIP"));
     if spec.items("clusterIPs").is_empty() && single == was {
@@ -36,7 +37,7 @@ pub(crate) fn one_spelling_after(spec: &mut Value, old: &Value) {
     }
 }
 
-/// Addresses that a change leaves out stay as they are.
+/// Restores the cluster IPs that an update leaves out.
 pub(super) fn keep(spec: &mut Value, old: &Value) {
     if spec.text("clusterIP").is_empty() {
         spec.copy_from("clusterIP", old);
@@ -46,7 +47,7 @@ pub(super) fn keep(spec: &mut Value, old: &Value) {
     }
 }
 
-/// Addresses and families of a service, of which `old` has been judged before.
+/// Validates cluster IPs and families. What is unchanged since `old` is not validated again.
 pub(super) fn validate(errors: &mut Errors, spec: &Value, old: &Value) {
     if spec.text("type") == "ExternalName" {
         return;
@@ -133,7 +134,7 @@ fn families(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-/// Addresses and families once given stay, but for the second of each.
+/// Validates an update: cluster IPs and families are immutable, except the secondary ones.
 pub(super) fn validate_update(errors: &mut Errors, new: &Value, old: &Value) {
     if new.text("type") == "ExternalName" || old.text("type") == "ExternalName" {
         return;
@@ -166,11 +167,11 @@ fn unchanged(errors: &mut Errors, key: &str, first: &str, second: &str, new: &Va
     let path = Path::new("spec").child(key);
     let (now, before) = (new.items(key), old.items(key));
     let shown = |key: &str| match new.at(key) {
-        // Kubernetes shows an absent list as null.
+        // Kubernetes prints an absent list as null.
         Value::Null => Value::Null,
         value => value.clone(),
     };
-    // And addresses where families changed in number.
+    // Kubernetes also reports the addresses if the number of families changed.
     let resized = if now.len() == before.len() {
         key
     } else {
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_writer_may_know_one_spelling_only() {
+    fn a_client_may_set_one_of_the_two_fields() {
         let old = json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]});
         let cases = [
             (

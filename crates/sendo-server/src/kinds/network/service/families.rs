@@ -1,4 +1,4 @@
-//! Which families of addresses a service has, as far as its writer leaves that open.
+//! Allocation of `ipFamilyPolicy` and `ipFamilies`, as far as the client leaves them unset.
 
 use sendo_apimachinery::addresses::parse_ip;
 use sendo_apimachinery::field::{Error, Path};
@@ -11,7 +11,7 @@ use crate::kinds::value::{Read, Write};
 const FOUR: &str = "IPv4";
 const SIX: &str = "IPv6";
 
-/// The family of an address.
+/// The IP family of an address.
 fn family_of(ip: &str) -> &'static str {
     match parse_ip(ip) {
         Some(ip) if ip.to_canonical().is_ipv4() => FOUR,
@@ -23,9 +23,11 @@ fn other(family: &str) -> &'static str {
     if family == FOUR { SIX } else { FOUR }
 }
 
-/// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that has addresses, or says why they cannot be had.
+/// Sets `ipFamilyPolicy` and `ipFamilies` of a Service with cluster IPs, or returns why they cannot
+/// be satisfied.
 ///
-/// `configured` are the families of the cluster, its preferred one first; `old` is the service before a change.
+/// `configured` are the families of the cluster, the primary one first. `old` is the Service before
+/// an update.
 pub(crate) fn settle(
     spec: &mut Value,
     old: Option<&Value>,
@@ -34,7 +36,8 @@ pub(crate) fn settle(
     if spec.text("type") == "ExternalName" {
         return Ok(());
     }
-    // What prefers two families stays with those it was given, whatever the cluster has now.
+    // A Service with `PreferDualStack` keeps the families it was given, even if the cluster's
+    // families have changed.
     if old.is_some_and(|old| is_same_preference(spec, old)) {
         return Ok(());
     }
@@ -55,7 +58,8 @@ pub(crate) fn settle(
     let preferred = configured.first().copied().unwrap_or(FOUR);
     let wants_two = spec.text("ipFamilyPolicy") != "SingleStack";
     if is_for_unknown_endpoints(spec) {
-        // Its endpoints are somebody else's, and may be of any family.
+        // A headless Service without a selector has endpoints that its owner manages, of any
+        // family.
         complete(spec, preferred, wants_two);
         return Ok(());
     }
@@ -83,7 +87,7 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Whether a change leaves a service that prefers two families as it was given them.
+/// Whether an update leaves a `PreferDualStack` Service and its families unchanged.
 pub(crate) fn is_same_preference(new: &Value, old: &Value) -> bool {
     let prefers = |spec: &Value| spec.text("ipFamilyPolicy") == "PreferDualStack";
     prefers(new)
@@ -97,7 +101,8 @@ fn is_for_unknown_endpoints(spec: &Value) -> bool {
     spec.text("clusterIP") == "None" && spec.entries("selector").next().is_none()
 }
 
-/// A policy that is left out never moves a service between one family and two.
+/// Sets an unset policy such that an update never changes a Service between single-stack and
+/// dual-stack.
 fn settle_policy(spec: &mut Value, old: Option<&Value>) {
     if spec.has("ipFamilyPolicy") {
         return;
@@ -110,7 +115,7 @@ fn settle_policy(spec: &mut Value, old: Option<&Value>) {
     spec.set("ipFamilyPolicy", policy);
 }
 
-/// Asking for one family lets go of the second; nothing else does.
+/// Releases the secondary family if the policy changes to `SingleStack`. Nothing else releases it.
 fn release_second(errors: &mut Errors, spec: &mut Value, old: &Value) {
     let path = Path::new("spec").child("ipFamilyPolicy");
     if spec.text("ipFamilyPolicy") == "SingleStack" {
@@ -152,7 +157,7 @@ fn one_family_policy(errors: &mut Errors, spec: &Value) {
     }
 }
 
-/// Addresses that are asked for say of which family they are.
+/// Derives families from the requested cluster IPs.
 fn families_of_addresses(errors: &mut Errors, spec: &mut Value, configured: &[&str]) {
     let path = Path::new("spec").child("clusterIPs");
     let ips: Vec<String> = check::texts(spec, "clusterIPs")
@@ -179,7 +184,7 @@ fn families_of_addresses(errors: &mut Errors, spec: &mut Value, configured: &[&s
     }
 }
 
-/// The preferred family where none is named, and the other one where two are wanted.
+/// Adds the preferred family if none is set, and the other one if two are wanted.
 fn complete(spec: &mut Value, preferred: &str, two: bool) {
     let mut families: Vec<String> = check::texts(spec, "ipFamilies")
         .map(str::to_owned)

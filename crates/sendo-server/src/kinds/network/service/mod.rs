@@ -1,4 +1,4 @@
-//! Services.
+//! Rules of Services.
 
 mod addresses;
 mod families;
@@ -20,14 +20,14 @@ pub(super) const RULES: Rules = Rules {
     validate: |_, service| validate::create(service),
     validate_update: |_, new, old| validate::update(new, old),
     validate_status_update: |_, new, old| validate::status_update(new, old),
-    // It was once defaulted for a type that has no traffic.
+    // Older versions defaulted this field for `ExternalName` Services too, which have no traffic.
     canonicalize: |service| {
         if service.at("spec").text("type") == "ExternalName" {
             service.object("spec").remove("internalTrafficPolicy");
         }
     },
-    warnings_on_create: warnings::of,
-    warnings_on_update: |new, _| warnings::of(new),
+    warnings_on_create: warnings::for_service,
+    warnings_on_update: |new, _| warnings::for_service(new),
     prepare_for_status_update: writes::status_with_metadata,
     selectable_fields: &[
         NAMESPACE,
@@ -100,7 +100,7 @@ fn prepare_for_update(_: &Cx<'_>, new: &mut Value, old: &Value) {
     }
 }
 
-/// Addresses and ports that were given to the service, and that a change leaves out, stay.
+/// Restores allocated cluster IPs, node ports and the health check port that an update leaves out.
 pub(crate) fn keep_allocated(spec: &mut Value, old: &Value) {
     let has_address = |spec: &Value| spec.text("type") != "ExternalName";
     if has_address(spec) && has_address(old) {
@@ -135,7 +135,8 @@ pub(crate) fn keep_allocated(spec: &mut Value, old: &Value) {
     }
 }
 
-/// A change of type drops what only the old type had, unless the same write also changes it.
+/// Drops fields that depend on the old type if the type changes, unless the same update also
+/// changes them.
 fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
     let same = |new: &Value, key: &str| new.at(key) == old.at(key);
     let lost = |new: &Value, has: fn(&Value) -> bool| has(old) && !has(new);
@@ -172,12 +173,12 @@ fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether the service may have node ports.
+/// Whether the type of the Service has node ports.
 pub(crate) fn needs_node_ports(spec: &Value) -> bool {
     matches!(spec.text("type"), "LoadBalancer" | "NodePort")
 }
 
-/// Whether the service is given node ports it does not ask for.
+/// Whether node ports are allocated for ports that request none.
 pub(crate) fn gets_node_ports(spec: &Value) -> bool {
     match spec.text("type") {
         "NodePort" => true,
@@ -186,7 +187,7 @@ pub(crate) fn gets_node_ports(spec: &Value) -> bool {
     }
 }
 
-/// Whether the service has a port that tells load balancers which nodes serve it.
+/// Whether the Service has a health check node port.
 pub(crate) fn needs_health_check_port(spec: &Value) -> bool {
     spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local"
 }

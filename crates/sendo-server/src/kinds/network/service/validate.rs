@@ -1,4 +1,4 @@
-//! What a service must look like, and how it may change.
+//! Validation of Services and of their updates.
 
 use sendo_apimachinery::addresses::{Form, validate_cidr, validate_ip};
 use sendo_apimachinery::field::{Error, Path};
@@ -20,7 +20,7 @@ const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
-/// The longest a client may stick to one pod: a day.
+/// The largest client IP session affinity timeout, in seconds: one day.
 const MAX_AFFINITY: i64 = 86_400;
 
 pub(super) fn create(service: &Value) -> Errors {
@@ -257,7 +257,7 @@ fn node_ports(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-/// Two ports of one number and protocol cannot be told apart.
+/// Reports ports with the same number and protocol.
 fn same_ports(errors: &mut Errors, path: &Path, ports: &[Value]) {
     let mut seen: Vec<(&str, i64)> = Vec::new();
     for (i, port) in ports.iter().enumerate() {
@@ -276,7 +276,7 @@ fn same_ports(errors: &mut Errors, path: &Path, ports: &[Value]) {
     }
 }
 
-/// The clients a load balancer serves, in the field or the annotation before it.
+/// Validates the source ranges of a load balancer, in the field or in its legacy annotation.
 fn source_ranges(errors: &mut Errors, service: &Value, old: &Value) {
     let spec = service.at("spec");
     let is_balanced = spec.text("type") == "LoadBalancer";
@@ -288,7 +288,7 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: &Value) {
             .clone()
     };
     if !spec.items("loadBalancerSourceRanges").is_empty() {
-        // As spelled by Kubernetes.
+        // The path is spelled as in Kubernetes.
         let path = Path::new("spec").child("LoadBalancerSourceRanges");
         if !is_balanced {
             errors.push(Error::forbidden(&path, ONLY_BALANCED));
@@ -374,7 +374,7 @@ fn traffic(errors: &mut Errors, path: &Path, spec: &Value) {
     );
 }
 
-/// A write of the status: addresses that a load balancer was given.
+/// Validates an update of the status: the addresses of the load balancer.
 pub(super) fn status_update(new: &Value, old: &Value) -> Errors {
     let mut errors = check::changed_metadata(new, old);
     let path = Path::new("status").child("loadBalancer").child("ingress");

@@ -1,4 +1,4 @@
-//! What is taken in a service, but ignored or going: the `Warning`s it brings.
+//! Warnings for deprecated or ignored fields of Services.
 
 use sendo_apimachinery::field::Path;
 use serde_json::Value;
@@ -12,7 +12,7 @@ const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const MODE: &str = "service.kubernetes.io/topology-mode";
 
 /// Warnings for a new or changed service.
-pub(super) fn of(service: &Value) -> Vec<String> {
+pub(super) fn for_service(service: &Value) -> Vec<String> {
     let (spec, path) = (service.at("spec"), Path::new("spec"));
     let is_headless = addresses::is_headless(spec);
     let is_external_name = spec.text("type") == "ExternalName";
@@ -83,7 +83,7 @@ mod tests {
         let spec = json!({"clusterIP": "None", "clusterIPs": ["None"], "sessionAffinity": "ClientIP",
                           "externalIPs": ["192.0.2.1"]});
         assert_eq!(
-            of(&json!({"spec": spec})),
+            for_service(&json!({"spec": spec})),
             [
                 "spec.externalIPs is ignored for headless services",
                 "spec.SessionAffinity is ignored for headless services",

@@ -1,4 +1,4 @@
-//! PersistentVolumes.
+//! Rules of PersistentVolumes.
 
 mod source;
 mod update;
@@ -36,7 +36,7 @@ pub(super) const RULES: Rules = Rules {
     prepare_for_update: |_, new, old| new.copy_from("status", old),
     prepare_for_status_update,
     validate: |_, volume| {
-        let mut errors = validate(volume, LabelValues::Judged);
+        let mut errors = validate(volume, LabelValues::Validated);
         mount_options(&mut errors, volume);
         errors
     },
@@ -51,7 +51,7 @@ const INLINE: &str = "may not be specified in the context of inline volumes";
 const OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The time of a change of phase is kept beside it, unless the writer says better.
+/// Sets `lastPhaseTransitionTime` when the phase changes, unless the update sets it.
 fn prepare_for_status_update(cx: &Cx<'_>, new: &mut Value, old: &Value) {
     const TIME: &str = "lastPhaseTransitionTime";
     new.copy_from("spec", old);
@@ -105,7 +105,7 @@ fn validate(volume: &Value, values: LabelValues) -> Errors {
     errors
 }
 
-/// The spec of a volume that exists only as part of an attachment.
+/// Validates the inline volume spec of a VolumeAttachment.
 pub(super) fn inline_spec(errors: &mut Errors, path: &Path, spec: &Value) {
     for key in ["claimRef", "capacity"] {
         if !crate::kinds::value::is_zero(spec.at(key)) {
@@ -178,7 +178,7 @@ fn attributes_class(errors: &mut Errors, path: &Path, spec: &Value) {
     }
 }
 
-/// Whether a path, with its steps back taken, is the root.
+/// Whether a path, with `..` resolved, is the root directory.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for part in path.split('/') {
@@ -191,9 +191,9 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == 0
 }
 
-/// The annotation before the field: only some systems know mount options by it.
+/// Validates the legacy annotation for mount options, which only some volume types support.
 fn mount_options(errors: &mut Errors, volume: &Value) {
-    const UNKNOWING: [&str; 9] = [
+    const WITHOUT_MOUNT_OPTIONS: [&str; 9] = [
         "hostPath",
         "flocker",
         "fc",
@@ -206,7 +206,7 @@ fn mount_options(errors: &mut Errors, volume: &Value) {
     ];
     let spec = volume.at("spec");
     let mut found = source::ALL.iter().filter(|key| spec.has(key));
-    let is_unknown = found.all(|key| UNKNOWING.contains(key));
+    let is_unknown = found.all(|key| WITHOUT_MOUNT_OPTIONS.contains(key));
     if is_unknown
         && volume
             .at("metadata")
@@ -289,7 +289,7 @@ mod tests {
     }
 
     pub(super) fn faults(volume: &Value) -> Vec<String> {
-        let errors = validate(volume, LabelValues::Judged);
+        let errors = validate(volume, LabelValues::Validated);
         errors.iter().map(ToString::to_string).collect()
     }
 

@@ -1,4 +1,4 @@
-//! What a volume is made of.
+//! Validation of the source of a PersistentVolume.
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
@@ -9,7 +9,7 @@ use crate::kinds::pod::sources::{driver_name, host_path};
 use crate::kinds::pod::storage_systems::{self, Holder};
 use crate::kinds::value::Read;
 
-/// The systems a volume can be of, in the order they are judged.
+/// The sources of a PersistentVolume, in the order Kubernetes validates them.
 pub(super) const ALL: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",
@@ -35,7 +35,7 @@ pub(super) const ALL: [&str; 22] = [
     "csi",
 ];
 
-/// What a volume is made of: there must be exactly one source.
+/// Validates that there is exactly one source, and that it is valid.
 pub(super) fn validate(errors: &mut Errors, path: &Path, spec: &Value, name: &str) {
     let mut found = ALL.into_iter().filter(|key| spec.has(key));
     match found.next() {
@@ -50,7 +50,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path, spec: &Value, name: &st
     }
     for key in found {
         match key {
-            // It alone is judged beside another one.
+            // Kubernetes validates `flexVolume` even if there is another source.
             "flexVolume" => source(errors, path, key, spec.at(key), name),
             key => {
                 let shown = if key == "cephfs" { "cephFS" } else { key };

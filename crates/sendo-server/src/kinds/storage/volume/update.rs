@@ -1,4 +1,4 @@
-//! How a volume may change.
+//! Validation of updates of PersistentVolumes.
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::{Map, Value};
@@ -9,21 +9,21 @@ use crate::kinds::internal;
 use crate::kinds::pod::affinity::{LabelValues, node_selector};
 use crate::kinds::value::{Read, Write};
 
-/// A change of a volume: it is made of what it was, and stays where it can be reached.
+/// Validates an update: the source and the node affinity are immutable, with a few exceptions.
 pub(super) fn validate(new: &Value, old: &Value) -> Errors {
     let affinity = |volume: &Value| volume.at("spec").at("nodeAffinity").clone();
     let mut old_faults = Vec::new();
     if let Some(required) = affinity(old).get("required") {
         let path = Path::root();
-        node_selector(&mut old_faults, &path, required, LabelValues::Judged);
+        node_selector(&mut old_faults, &path, required, LabelValues::Validated);
     }
     let values = match old_faults.is_empty() {
-        true => LabelValues::Judged,
+        true => LabelValues::Validated,
         false => LabelValues::Ignored,
     };
     let mut errors = super::validate(new, values);
     super::mount_options(&mut errors, new);
-    // Kubernetes judges the whole volume a second time here.
+    // Kubernetes validates the whole volume a second time here.
     errors.extend(super::validate(new, values));
     let (source, old_source) = fixed_sources(new.at("spec"), old.at("spec"));
     if source != old_source {
@@ -56,7 +56,7 @@ pub(super) fn validate(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// The sources of two states of a volume, without the one secret that may be added.
+/// The sources of the new and the old volume, without the one Secret reference that may be added.
 fn fixed_sources(new: &Value, old: &Value) -> (Value, Value) {
     let sources = |spec: &Value| -> Map<String, Value> {
         let found = source::ALL.into_iter().filter(|key| spec.has(key));
@@ -74,7 +74,7 @@ fn fixed_sources(new: &Value, old: &Value) -> (Value, Value) {
     (new.into(), old.into())
 }
 
-/// Whether two affinities are one, but for labels of nodes that have new names.
+/// Whether two node affinities are equal except for deprecated node labels that were replaced.
 fn is_same_affinity(new: &Value, old: &Value) -> bool {
     let terms = |affinity: &Value| affinity.at("required").items("nodeSelectorTerms").to_vec();
     let (new_terms, old_terms) = (terms(new), terms(old));
@@ -95,7 +95,8 @@ fn is_same_affinity(new: &Value, old: &Value) -> bool {
         })
 }
 
-/// The new name of a label of nodes; empty for one that has none, which any key may become then.
+/// The replacement of a deprecated node label. It is empty for other labels, as in Kubernetes' map
+/// lookup, so that any label may become the empty key.
 fn renamed_label(key: &str) -> &'static str {
     match key {
         "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
@@ -132,7 +133,7 @@ mod tests {
             []
         );
         assert_eq!(validate(&with_label("other"), &old).len(), 1);
-        // A label without a new name may become none at all, which is refused for itself.
+        // A label without a replacement may become the empty key, which other validation refuses.
         let changed = validate(&with_label(""), &with_label("other"));
         assert!(!changed.iter().any(|error| error.field == "nodeAffinity"));
         let moved = volume(|spec| spec["hostPath"]["path"] = "/other".into());
