@@ -1,5 +1,16 @@
 //! The behavior of a custom resource: defaults, pruning, validation and table cells by the schema
 //! of its definition.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go`:
+//!   `scaleFromCustomResource`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go`: `apply`
+//! - `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go`:
+//!   `NestedFieldNoCopy`
 
 use std::sync::{Arc, OnceLock};
 

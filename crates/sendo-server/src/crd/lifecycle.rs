@@ -4,6 +4,12 @@
 //! are accepted or refused, an established definition is served, and the objects of one that is
 //! being deleted are deleted first. The request that wrote waits for this, so a client can use a
 //! definition at once.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go`:
+//!   `Delete`
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,6 +3,13 @@
 //! An established definition becomes one [`Resource`] per served version in the catalog, and the
 //! same verbs serve it as built-in kinds. [`Custom`] holds what is specific to a version,
 //! [`lifecycle`] creates and removes the resources.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go`:
+//!   `getOrCreateServingInfoFor`, `defaultDeprecationWarning`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go`:
+//!   `sync`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/helpers.go`: `getColumnsForVersion`
 
 mod custom;
 pub(crate) mod lifecycle;

@@ -1,4 +1,7 @@
 //! Accepts the names of a definition, each of which must be unused in its group.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go`
 
 use std::collections::BTreeSet;
 

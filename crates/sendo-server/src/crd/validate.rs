@@ -2,6 +2,12 @@
 //!
 //! Paths are those of Kubernetes' internal type: a field that is equal in all versions is reported
 //! once, at the top level of the spec.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`:
+//!   `ValidateCustomResourceDefinition`, `ValidateCustomResourceDefinitionUpdate`,
+//!   `ValidateUpdateCustomResourceDefinitionStatus`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go`: `GetAPIApprovalState`
 
 mod conversion;
 mod paths;

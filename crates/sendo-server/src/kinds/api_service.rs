@@ -1,4 +1,10 @@
 //! Rules of APIServices, which say where the aggregator proxies a group version to.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go`:
+//!   `ValidateAPIService`, `ValidateAPIServiceUpdate`
+//! - `staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/defaults.go`
+//! - `staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

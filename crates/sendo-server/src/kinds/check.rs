@@ -1,6 +1,14 @@
 //! Validation functions that several kinds share. Each appends its errors to a list.
 //!
 //! The messages are Kubernetes' own, since programs compare them.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateObjectMeta`, `ValidateObjectMetaUpdate`,
+//!   `ValidatePortNumOrName`, `validateLocalDescendingPath`, `validatePathNoBacksteps`,
+//!   `ValidateLocalNonReservedPath`
+//! - `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go`:
+//!   `ValidateConditions`, `ValidateLabelName`
+//! - `staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::{self, FinalizerNames, Meta, MetaRules, Scope};

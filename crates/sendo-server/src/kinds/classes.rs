@@ -1,4 +1,14 @@
 //! Rules of PriorityClasses and RuntimeClasses.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/scheduling/validation/validation.go`: `ValidatePriorityClass`,
+//!   `ValidatePriorityClassUpdate`
+//! - `pkg/apis/scheduling/v1/helpers.go`: `SystemPriorityClasses`, `IsKnownSystemPriorityClass`
+//! - `pkg/apis/scheduling/v1/defaults.go`
+//! - `pkg/registry/scheduling/priorityclass/strategy.go`
+//! - `pkg/apis/node/validation/validation.go`
+//! - `pkg/api/node/util.go`: `GetWarningsForRuntimeClass`
+//! - `pkg/registry/node/runtimeclass/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,8 @@
 //! Rules of ConfigMaps.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateConfigMap`, `ValidateConfigMapUpdate`
+//! - `pkg/registry/core/configmap/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

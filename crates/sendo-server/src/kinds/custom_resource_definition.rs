@@ -1,4 +1,8 @@
 //! Defaults and strategy of CustomResourceDefinitions. Their validation is in `crd::validate`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`
 
 use sendo_apimachinery::go_quote;
 use sendo_apimachinery::structural::unrecognized_formats;

@@ -3,6 +3,11 @@
 //! The error for a change of an immutable spec ends with one, which shows the fields that changed.
 //! The longest run of equal lines is matched first, then recursively the lines before and after it,
 //! as in Python's `difflib`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go`: `Diff`
+//! - `vendor/github.com/pmezard/go-difflib/difflib/difflib.go`: `NewMatcher`, `GetMatchingBlocks`,
+//!   `GetGroupedOpCodes`, `WriteUnifiedDiff`
 
 use std::collections::BTreeMap;
 use std::ops::Range;

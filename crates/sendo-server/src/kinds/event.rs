@@ -1,4 +1,10 @@
 //! Rules of Events, which the core group and `events.k8s.io` serve from the same stored objects.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/events.go`
+//! - `pkg/apis/events/v1/conversion.go`
+//! - `pkg/apis/core/v1/conversion.go`: `AddFieldLabelConversionsForEvent`
+//! - `pkg/registry/core/event/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

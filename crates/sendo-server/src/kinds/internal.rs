@@ -6,6 +6,13 @@
 //! that is a level higher in the API. Kinds are `s`tring, `b`oolean, `i`nteger, `q`uantity, `p`ort,
 //! `?` for a field that is null unless set, a type, `*`type that may be null, and `[`type for
 //! lists.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/types.go`
+//! - `pkg/apis/batch/types.go`
+//! - `pkg/apis/certificates/types.go`
+//! - `pkg/apis/resource/types.go`
+//! - `staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go`: `ErrorBody`
 
 use std::collections::BTreeMap;
 

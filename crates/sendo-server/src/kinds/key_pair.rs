@@ -1,4 +1,9 @@
 //! Checks a PEM certificate and key as Go's `tls.X509KeyPair` does, with its error messages.
+//!
+//! Follows Kubernetes 1.36:
+//! - `$GOROOT/src/crypto/tls/tls.go`: `X509KeyPair`
+//! - `$GOROOT/src/encoding/pem/pem.go`: `Decode`
+//! - `$GOROOT/src/crypto/x509/parser.go`: `ParseCertificate`
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

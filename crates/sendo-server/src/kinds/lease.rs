@@ -1,4 +1,10 @@
 //! Rules of Leases.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/coordination/validation/validation.go`: `ValidateLease`, `ValidateLeaseUpdate`,
+//!   `ValidateLeaseSpec`
+//! - `pkg/registry/coordination/lease/strategy.go`
+//! - `pkg/features/kube_features.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,12 @@
 //! Rules of LimitRanges and ResourceQuotas.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateLimitRange`, `validateLimitRangeTypeName`,
+//!   `validateLimitRangeResourceName`, `ValidateResourceQuota`, `ValidateResourceQuotaUpdate`,
+//!   `ValidateResourceQuotaStatusUpdate`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_LimitRangeItem`
+//! - `pkg/registry/core/limitrange/strategy.go`
+//! - `pkg/registry/core/resourcequota/strategy.go`
 
 use std::collections::BTreeSet;
 

@@ -21,6 +21,33 @@
 //! main one.
 //!
 //! All functions but `default` and `convert` see objects in their storage version.
+//!
+//! # Sources
+//!
+//! The rules reproduce those of Kubernetes. The module documentation of every
+//! file with rules ends with the list of the sources it follows:
+//!
+//! ```text
+//! Follows Kubernetes <release>:
+//! - `<path>`: `<name>`, `<name>`
+//! - `<path>`
+//! ```
+//!
+//! A path is that of a file in the repository `kubernetes/kubernetes`, or below
+//! `$GOROOT` in the standard library of the Go release that builds it. The parts
+//! below `staging/src/k8s.io/` are published as Go modules of the same name, those
+//! below `vendor/` are the modules in `go.mod`. The names are the functions or
+//! types in that file that hold the rules, together with what they call; without
+//! names the whole file holds them. To move to another release, compare these
+//! files between both releases. The test `sources` keeps the lists complete and,
+//! given a copy of the sources, checks that every path and name exists there.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/registry/rest/create.go`: `BeforeCreate`
+//! - `staging/src/k8s.io/apiserver/pkg/registry/rest/update.go`: `BeforeUpdate`
+//! - `staging/src/k8s.io/apimachinery/pkg/runtime/conversion.go`:
+//!   `DefaultMetaV1FieldSelectorConversion`
+//! - `staging/src/k8s.io/apiserver/pkg/endpoints/deprecation/deprecation.go`: `WarningMessage`
 
 mod admission;
 mod api_service;

@@ -1,4 +1,12 @@
 //! Rules of Namespaces.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateNamespace`, `ValidateNamespaceUpdate`,
+//!   `ValidateNamespaceStatusUpdate`, `ValidateNamespaceFinalizeUpdate`,
+//!   `validateKubeFinalizerName`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_Namespace`
+//! - `pkg/apis/core/v1/conversion.go`: `AddFieldLabelConversionsForNamespace`
+//! - `pkg/registry/core/namespace/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,13 @@
 //! Rules of Nodes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateNode`, `ValidateNodeUpdate`,
+//!   `validateNodeTaints`, `validateNodeDeclaredFeatures`, `ValidateNodeResources`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_NodeStatus`
+//! - `pkg/apis/core/v1/conversion.go`: `Convert_v1_NodeSpec_To_core_NodeSpec`
+//! - `pkg/registry/core/node/strategy.go`
+//! - `pkg/api/node/util.go`
+//! - `plugin/pkg/admission/nodetaint/admission.go`: `Admit`
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,9 @@
 //! Rules of PodDisruptionBudgets.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/policy/validation/validation.go`: `ValidatePodDisruptionBudget`,
+//!   `ValidatePodDisruptionBudgetStatusUpdate`
+//! - `pkg/registry/policy/poddisruptionbudget/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;

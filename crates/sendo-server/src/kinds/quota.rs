@@ -1,4 +1,12 @@
 //! Validation of the spec of a ResourceQuota: resource names, scopes and the scope selector.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateResourceQuotaSpec`,
+//!   `ValidateResourceQuotaResourceName`, `validateResourceQuotaScopes`,
+//!   `validateScopedResourceSelectorRequirement`, `ValidateResourceQuotaUpdate`
+//! - `pkg/apis/core/helper/helpers.go`: `IsStandardQuotaResourceName`,
+//!   `IsResourceQuotaScopeValidForResource`
+//! - `pkg/registry/core/resourcequota/strategy.go`: `WarningsOnCreate`
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;

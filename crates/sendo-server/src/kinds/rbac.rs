@@ -1,5 +1,13 @@
 //! Rules of Roles, ClusterRoles, RoleBindings and ClusterRoleBindings. Their effect is in
 //! `crate::rbac`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/rbac/validation/validation.go`
+//! - `pkg/apis/rbac/v1/defaults.go`
+//! - `pkg/registry/rbac/clusterrole/strategy.go`
+//! - `pkg/registry/rbac/clusterrolebinding/strategy.go`
+//! - `pkg/registry/rbac/role/strategy.go`
+//! - `pkg/registry/rbac/rolebinding/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,12 @@
 //! Rules of Secrets.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateSecret`, `ValidateSecretUpdate`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_Secret`
+//! - `pkg/apis/core/v1/conversion.go`: `Convert_v1_Secret_To_core_Secret`,
+//!   `AddFieldLabelConversionsForSecret`
+//! - `pkg/registry/core/secret/strategy.go`
+//! - `$GOROOT/src/encoding/json/decode.go`: `Unmarshal`
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

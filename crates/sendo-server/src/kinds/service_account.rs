@@ -1,4 +1,9 @@
 //! Rules of ServiceAccounts.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateServiceAccount`,
+//!   `ValidateServiceAccountUpdate`
+//! - `pkg/registry/core/serviceaccount/strategy.go`
 
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;

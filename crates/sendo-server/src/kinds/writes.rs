@@ -1,5 +1,8 @@
 //! Strategy functions that several kinds share: status, generation and metadata on create and
 //! update.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`: `ResetObjectMetaForStatus`
 
 use serde_json::{Value, json};
 

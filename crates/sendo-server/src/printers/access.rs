@@ -1,5 +1,13 @@
 //! Table rows of RBAC bindings, admission registration, API services, certificate requests and flow
 //! control.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `printRoleBinding`, `printClusterRoleBinding`,
+//!   `printValidatingAdmissionPolicy`, `printMutatingAdmissionPolicy`,
+//!   `printValidatingAdmissionPolicyBinding`, `printMutatingAdmissionPolicyBinding`,
+//!   `printValidatingWebhook`, `printMutatingWebhook`, `printCertificateSigningRequest`,
+//!   `printFlowSchema`, `printPriorityLevelConfiguration`
+//! - `staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/etcd/etcd.go`: `ConvertToTable`
 
 use serde_json::Value;
 

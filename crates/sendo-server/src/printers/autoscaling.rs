@@ -1,4 +1,8 @@
 //! Table rows of HorizontalPodAutoscalers and Scales.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `printHorizontalPodAutoscaler`,
+//!   `formatHPAMetrics`, `printScale`
 
 use serde_json::Value;
 

@@ -1,5 +1,11 @@
 //! Table rows of Nodes, Namespaces, ConfigMaps, Secrets, Events, Leases, quotas, classes, budgets
 //! and devices.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `printNode`, `printNamespace`, `printConfigMap`,
+//!   `printSecret`, `printServiceAccount`, `printEvent`, `printLease`, `printResourceQuota`,
+//!   `printPriorityClass`, `printRuntimeClass`, `printPodDisruptionBudget`, `printComponentStatus`,
+//!   `printResourceClaim`, `printResourceSlice`
 
 use std::collections::BTreeSet;
 

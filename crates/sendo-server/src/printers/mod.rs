@@ -3,6 +3,11 @@
 //! Cells come in the order of the kind's columns and always include the wide
 //! ones; a client hides columns by their priority. Objects are read in their
 //! storage version.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `AddHandlers`
+//! - `pkg/printers/tablegenerator.go`
+//! - `staging/src/k8s.io/apiserver/pkg/registry/rest/table.go`
 
 mod access;
 mod autoscaling;

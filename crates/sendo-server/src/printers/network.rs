@@ -1,4 +1,9 @@
 //! Table rows of Services, Endpoints, EndpointSlices and the kinds of `networking.k8s.io`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `printService`, `printIngress`,
+//!   `printIngressClass`, `printEndpoints`, `printEndpointSlice`, `printNetworkPolicy`,
+//!   `printServiceCIDR`, `printIPAddress`
 
 use std::collections::BTreeSet;
 

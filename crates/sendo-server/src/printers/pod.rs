@@ -1,4 +1,7 @@
 //! The table row of a Pod.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `printPod`
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,4 +1,8 @@
 //! Label selectors as text, for table cells.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`: `FormatLabelSelector`,
+//!   `LabelSelectorAsSelector`
 
 use sendo_apimachinery::selector::LabelSelector;
 use serde_json::Value;

@@ -1,4 +1,9 @@
 //! Table rows of PersistentVolumes, PersistentVolumeClaims and the kinds of `storage.k8s.io`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `printPersistentVolume`,
+//!   `printPersistentVolumeClaim`, `printStorageClass`, `printCSIDriver`, `printCSINode`,
+//!   `printVolumeAttachment`, `printVolumeAttributesClass`
 
 use serde_json::Value;
 

@@ -1,4 +1,9 @@
 //! Table rows of the kinds of `apps` and `batch`, ReplicationControllers and PodTemplates.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/printers/internalversion/printers.go`: `printDeployment`, `printReplicaSet`,
+//!   `printReplicationController`, `printStatefulSet`, `printDaemonSet`, `printJob`,
+//!   `printCronJob`, `printPodTemplate`, `printControllerRevision`
 
 use jiff::Timestamp;
 use serde_json::Value;

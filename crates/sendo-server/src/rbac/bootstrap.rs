@@ -1,4 +1,12 @@
 //! The default roles and bindings, which are created or reconciled when a server starts.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/rbac/rest/storage_rbac.go`: `ensureRBACPolicy`
+//! - `staging/src/k8s.io/component-helpers/auth/rbac/reconciliation/reconcile_role.go`
+//! - `staging/src/k8s.io/component-helpers/auth/rbac/reconciliation/reconcile_rolebindings.go`
+//! - `plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go`
+//! - `plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go`
+//! - `plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go`
 
 use std::sync::Arc;
 

@@ -1,4 +1,11 @@
 //! Privilege escalation check: whether the rules that a user holds cover other rules.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go`: `Covers`,
+//!   `BreakdownRule`, `ruleCovers`
+//! - `pkg/registry/rbac/validation/rule.go`: `ConfirmNoEscalation`
+//! - `pkg/registry/rbac/validation/policy_compact.go`: `CompactRules`
+//! - `pkg/apis/rbac/v1/evaluation_helpers.go`: `CompactString`
 
 use std::collections::{BTreeMap, BTreeSet};
 

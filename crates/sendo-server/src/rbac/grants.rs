@@ -1,5 +1,13 @@
 //! Prevents privilege escalation through writes of roles and bindings: a user can grant only rules
 //! that the user holds, unless the user may `escalate` or `bind` the role.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/rbac/escalation_check.go`
+//! - `pkg/registry/rbac/helpers.go`: `IsOnlyMutatingGCFields`
+//! - `pkg/registry/rbac/clusterrole/policybased/storage.go`
+//! - `pkg/registry/rbac/clusterrolebinding/policybased/storage.go`
+//! - `pkg/registry/rbac/role/policybased/storage.go`
+//! - `pkg/registry/rbac/rolebinding/policybased/storage.go`
 
 use sendo_apimachinery::Status;
 use serde_json::Value;

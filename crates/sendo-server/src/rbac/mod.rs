@@ -3,6 +3,10 @@
 //! `policy` is the index by which requests are authorized. `escalation` compares rules and `grants`
 //! uses it to check writes of roles and bindings. `bootstrap` creates the default roles and
 //! bindings.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/rbac/v1/evaluation_helpers.go`
+//! - `plugin/pkg/auth/authorizer/rbac/rbac.go`: `RuleAllows`
 
 pub(crate) mod bootstrap;
 mod escalation;

@@ -1,4 +1,8 @@
 //! The index of roles and bindings by the users and groups they are bound to.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/auth/authorizer/rbac/rbac.go`: `Authorize`, `RulesFor`
+//! - `pkg/registry/rbac/validation/rule.go`: `VisitRulesFor`, `describeSubject`, `appliesToUser`
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

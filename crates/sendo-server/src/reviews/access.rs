@@ -1,4 +1,13 @@
 //! Access reviews: SubjectAccessReview, SelfSubjectAccessReview and LocalSubjectAccessReview.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go`:
+//!   `ValidateLabelSelectorRequirement`, `ValidateFieldSelectorRequirement`
+//! - `pkg/apis/authorization/validation/validation.go`
+//! - `pkg/registry/authorization/util/helpers.go`
+//! - `pkg/registry/authorization/localsubjectaccessreview/rest.go`: `Create`
+//! - `pkg/registry/authorization/selfsubjectaccessreview/rest.go`: `Create`
+//! - `pkg/registry/authorization/subjectaccessreview/rest.go`: `Create`
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta;

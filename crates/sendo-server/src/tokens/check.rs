@@ -1,4 +1,11 @@
 //! Authentication of bearer tokens.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/serviceaccount/claims.go`: `Validate`
+//! - `pkg/serviceaccount/jwt.go`: `AuthenticateToken`
+//! - `pkg/serviceaccount/legacy.go`: `Validate`, `patchSecretWithLastUsedDate`
+//! - `staging/src/k8s.io/apiserver/pkg/authentication/authenticator/audagnostic.go`
+//! - `staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go`
 
 use std::sync::Arc;
 

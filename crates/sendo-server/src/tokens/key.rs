@@ -1,4 +1,8 @@
 //! The key that signs the tokens of service accounts (JSON Web Tokens, ES256).
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/serviceaccount/jwt.go`: `JWTTokenGenerator`, `GenerateToken`, `AuthenticateToken`
+//! - `pkg/serviceaccount/openidmetadata.go`: `jwkFromPublicKey`
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;

@@ -1,5 +1,9 @@
 //! OpenID Connect discovery: the issuer and public keys with which other programs verify tokens of
 //! this cluster.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/serviceaccount/openidmetadata.go`: `openIDConfigJSON`, `openIDKeysetJSON`
+//! - `pkg/routes/openidmetadata.go`
 
 use http::{Method, StatusCode};
 use sendo_apimachinery::Status;

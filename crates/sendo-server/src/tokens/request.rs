@@ -1,4 +1,9 @@
 //! The TokenRequest API: `serviceaccounts/<name>/token`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/serviceaccount/storage/token.go`: `Create`
+//! - `pkg/serviceaccount/claims.go`: `Claims`
+//! - `pkg/apis/authentication/validation/validation.go`: `ValidateTokenRequest`
 
 use std::sync::Arc;
 

@@ -17,6 +17,7 @@ mod reaching;
 mod rights;
 mod rules;
 mod services;
+mod sources;
 mod support;
 mod tokens;
 mod watching;

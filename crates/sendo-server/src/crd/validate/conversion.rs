@@ -1,4 +1,8 @@
 //! Validation of `spec.conversion`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`:
+//!   `validateCustomResourceConversion`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,5 +1,12 @@
 //! Validation of the JSON paths of a definition: of its scale subresource, columns and selectable
 //! fields.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`:
+//!   `ValidateCustomResourceDefinitionSubresources`, `ValidateCustomResourceColumnDefinition`,
+//!   `ValidateCustomResourceSelectableFields`, `validateSimpleJSONPath`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go`:
+//!   `ValidFieldPath`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::structural::Structural;

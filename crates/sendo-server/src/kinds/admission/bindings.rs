@@ -1,5 +1,10 @@
 //! Rules of admission policy bindings: match resources, parameter references and validation
 //! actions.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/admissionregistration/validation/validation.go`:
+//!   `ValidateValidatingAdmissionPolicyBinding`, `ValidateMutatingAdmissionPolicyBinding`,
+//!   `validateParamRef`, `validateValidationActions`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,5 +1,10 @@
 //! Which requests a webhook or admission policy matches: rules, match resources and match
 //! conditions.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/admissionregistration/validation/validation.go`: `validateRuleWithOperations`,
+//!   `validateRule`, `validateResources`, `validateMatchResources`,
+//!   `validateNamedRuleWithOperations`, `validateMatchConditions`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,5 +1,15 @@
 //! Rules of `admissionregistration.k8s.io`: webhook configurations, admission policies and their
 //! bindings.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/admissionregistration/v1/defaults.go`
+//! - `pkg/apis/admissionregistration/validation/static_suffix.go`
+//! - `pkg/registry/admissionregistration/mutatingadmissionpolicy/strategy.go`
+//! - `pkg/registry/admissionregistration/mutatingadmissionpolicybinding/strategy.go`
+//! - `pkg/registry/admissionregistration/mutatingwebhookconfiguration/strategy.go`
+//! - `pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go`
+//! - `pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go`
+//! - `pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go`
 
 mod bindings;
 mod matching;

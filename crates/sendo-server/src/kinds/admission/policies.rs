@@ -1,5 +1,11 @@
 //! Rules of ValidatingAdmissionPolicies and MutatingAdmissionPolicies. Their CEL expressions are
 //! checked where they are compiled.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/admissionregistration/validation/validation.go`:
+//!   `validateValidatingAdmissionPolicy`, `validateMutatingAdmissionPolicy`, `validateParamKind`,
+//!   `validateVariable`, `validateValidation`, `validateAuditAnnotation`, `validateMutation`,
+//!   `ValidateValidatingAdmissionPolicyStatusUpdate`, `isCELIdentifier`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,7 @@
 //! Parses URLs as Go's `net/url` does, with its error messages.
+//!
+//! Follows Kubernetes 1.36:
+//! - `$GOROOT/src/net/url/url.go`: `Parse`, `parse`, `getScheme`, `parseHost`, `unescape`
 
 use sendo_apimachinery::go_quote;
 

@@ -1,4 +1,10 @@
 //! Rules of ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/admissionregistration/validation/validation.go`: `validateValidatingWebhook`,
+//!   `validateMutatingWebhook`, `ValidateValidatingWebhookConfigurationUpdate`,
+//!   `ValidateMutatingWebhookConfigurationUpdate`, `validateAdmissionReviewVersions`
+//! - `staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

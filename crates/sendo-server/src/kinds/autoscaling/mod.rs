@@ -1,5 +1,10 @@
 //! Rules of HorizontalPodAutoscalers, which are served as `autoscaling/v1` and `v2` and stored as
 //! `v2`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/autoscaling/v1/defaults.go`
+//! - `pkg/apis/autoscaling/v2/defaults.go`
+//! - `pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go`
 
 mod validate;
 mod version_one;

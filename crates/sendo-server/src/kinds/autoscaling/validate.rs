@@ -1,4 +1,9 @@
 //! Validation of HorizontalPodAutoscalers, as `autoscaling/v2`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/autoscaling/validation/validation.go`: `ValidateHorizontalPodAutoscaler`,
+//!   `ValidateHorizontalPodAutoscalerUpdate`, `ValidateHorizontalPodAutoscalerStatusUpdate`
+//! - `staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go`: `ParseGroupVersion`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

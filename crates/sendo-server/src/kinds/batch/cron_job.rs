@@ -1,4 +1,10 @@
 //! Rules of CronJobs.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/batch/validation/validation.go`: `ValidateCronJobCreate`, `ValidateCronJobUpdate`,
+//!   `validateScheduleFormat`, `validateTimeZone`
+//! - `pkg/apis/batch/v1/defaults.go`: `SetDefaults_CronJob`
+//! - `pkg/registry/batch/cronjob/strategy.go`
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta::Scope;

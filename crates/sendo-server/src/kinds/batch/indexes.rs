@@ -1,4 +1,8 @@
 //! Parses the index sets of an indexed Job's status, such as `0,2-4,7`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/batch/validation/validation.go`: `validateIndexesFormat`, `parseIndexInterval`,
+//!   `validateFailedIndexesNotOverlapCompleted`
 
 /// Counts the indexes in a text, which must be in ascending order and below `completions`.
 ///

@@ -1,4 +1,13 @@
 //! Rules of Jobs.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/batch/job/storage/storage.go`: `Delete`
+//! - `pkg/apis/batch/validation/validation.go`: `ValidateJob`, `validateGeneratedSelector`,
+//!   `ValidateJobUpdate`, `ValidateJobSpecUpdate`, `validateCompletions`,
+//!   `validatePodTemplateUpdate`
+//! - `pkg/apis/batch/v1/defaults.go`: `SetDefaults_Job`
+//! - `pkg/api/job/warnings.go`: `WarningsForJobSpec`
+//! - `pkg/registry/batch/job/strategy.go`
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta::Scope;

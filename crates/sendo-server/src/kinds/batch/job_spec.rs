@@ -1,4 +1,8 @@
 //! Validation of a Job's spec, in a Job or in a CronJob's template.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/batch/validation/validation.go`: `validateJobSpec`, `validatePodFailurePolicy`,
+//!   `validatePodReplacementPolicy`, `validateSuccessPolicy`
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::names;

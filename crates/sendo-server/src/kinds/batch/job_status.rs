@@ -1,4 +1,9 @@
 //! Validation of updates of a Job's status.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/batch/validation/validation.go`: `ValidateJobUpdateStatus`, `validateJobStatus`,
+//!   `ValidateJobStatusUpdate`
+//! - `pkg/registry/batch/job/strategy.go`: `getStatusValidationOptions`
 
 use jiff::Timestamp;
 use sendo_apimachinery::field::{BadValue, Error, Path};

@@ -1,4 +1,9 @@
 //! Parses CronJob schedules (five fields, or a descriptor such as `@daily`) and time zones.
+//!
+//! Follows Kubernetes 1.36:
+//! - `vendor/github.com/robfig/cron/v3/parser.go`: `ParseStandard`
+//! - `pkg/util/parsers/parsers.go`: `ParseCronScheduleWithPanicRecovery`
+//! - `$GOROOT/src/time/zoneinfo.go`: `LoadLocation`
 
 use sendo_apimachinery::duration::duration_fault;
 

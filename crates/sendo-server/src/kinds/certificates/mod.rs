@@ -1,4 +1,8 @@
 //! Rules of CertificateSigningRequests.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/certificates/certificates/strategy.go`
+//! - `pkg/apis/certificates/v1/conversion.go`
 
 mod validate;
 

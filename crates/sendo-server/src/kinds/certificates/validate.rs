@@ -1,6 +1,12 @@
 //! Validation of CertificateSigningRequests, and of what each subresource may change.
 //!
 //! Requests and certificates are checked only as PEM blocks. Their contents are for the signer.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/certificates/validation/validation.go`: `ValidateCertificateSigningRequestCreate`,
+//!   `ValidateCertificateSigningRequestUpdate`, `ValidateCertificateSigningRequestStatusUpdate`,
+//!   `ValidateCertificateSigningRequestApprovalUpdate`
+//! - `pkg/apis/core/validation/names.go`: `ValidateSignerName`
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,6 +1,12 @@
 //! Validation of the specs of ResourceClaims and DeviceClasses.
 //!
 //! CEL expressions of selectors are stored without being compiled.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/resource/validation/validation.go`: `validateDeviceClassSpec`,
+//!   `validateDeviceClaim`, `validateDeviceRequest`, `validateSelectorSlice`,
+//!   `validateRequestNameRef`, `validateDeviceConstraint`, `validateDeviceConfiguration`,
+//!   `validateDeviceToleration`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names as forms;

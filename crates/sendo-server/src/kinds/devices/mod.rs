@@ -1,5 +1,15 @@
 //! Rules of `resource.k8s.io`: DeviceClasses, ResourceClaims, ResourceClaimTemplates and
 //! ResourceSlices.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/resource/validation/validation.go`: `ValidateDeviceClass`, `ValidateResourceClaim`,
+//!   `ValidateResourceClaimTemplate`, `ValidateResourceSlice`
+//! - `pkg/apis/resource/v1/defaults.go`
+//! - `pkg/apis/resource/v1/conversion.go`
+//! - `pkg/registry/resource/deviceclass/strategy.go`
+//! - `pkg/registry/resource/resourceclaim/strategy.go`
+//! - `pkg/registry/resource/resourceclaimtemplate/strategy.go`
+//! - `pkg/registry/resource/resourceslice/strategy.go`
 
 mod claim;
 mod names;

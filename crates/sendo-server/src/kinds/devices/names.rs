@@ -1,4 +1,8 @@
 //! Validation of the names of resource pools and of device attributes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/resource/validation/validation.go`: `validatePoolName`, `validateQualifiedName`,
+//!   `validateFullyQualifiedName`, `validateCIdentifier`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,4 +1,8 @@
 //! Validation of ResourceSlices: the devices that a driver publishes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/resource/validation/validation.go`: `validateResourceSliceSpec`,
+//!   `validateResourcePool`, `validateDevice`, `validateDeviceAttribute`, `validateDeviceTaint`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names as forms;

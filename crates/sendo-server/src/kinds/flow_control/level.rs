@@ -1,4 +1,13 @@
 //! Rules of PriorityLevelConfigurations, which limit the concurrent requests of a priority level.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/flowcontrol/validation/validation.go`: `ValidatePriorityLevelConfiguration`,
+//!   `ValidatePriorityLevelConfigurationSpec`
+//! - `pkg/apis/flowcontrol/v1/defaults.go`
+//! - `pkg/apis/flowcontrol/v1beta3/conversion.go`
+//! - `pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go`
+//! - `staging/src/k8s.io/apiserver/pkg/util/shufflesharding/shufflesharding.go`:
+//!   `RequiredEntropyBits`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,8 @@
 //! Rules of API Priority and Fairness: FlowSchemas and PriorityLevelConfigurations.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/flowcontrol/validation/validation.go`: `ValidateFlowSchemaCondition`,
+//!   `ValidatePriorityLevelConfigurationCondition`
 
 mod level;
 mod schema;

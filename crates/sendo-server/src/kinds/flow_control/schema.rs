@@ -1,4 +1,11 @@
 //! Rules of FlowSchemas, which assign requests to priority levels.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/flowcontrol/validation/validation.go`: `ValidateFlowSchema`,
+//!   `ValidateFlowSchemaSpec`, `ValidateFlowSchemaPolicyRulesWithSubjects`,
+//!   `ValidateNonResourceURLPath`
+//! - `pkg/apis/flowcontrol/v1/defaults.go`: `SetDefaults_FlowSchemaSpec`
+//! - `pkg/registry/flowcontrol/flowschema/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

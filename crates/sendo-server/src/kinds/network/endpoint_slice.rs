@@ -1,4 +1,9 @@
 //! Rules of EndpointSlices.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/discovery/validation/validation.go`
+//! - `pkg/apis/discovery/v1/defaults.go`
+//! - `pkg/registry/discovery/endpointslice/strategy.go`
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,10 @@
 //! Rules of Endpoints, the predecessor of EndpointSlices.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateEndpointsCreate`,
+//!   `ValidateEndpointsUpdate`, `validateEndpointSubsets`, `ValidateEndpointIP`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_Endpoints`
+//! - `pkg/registry/core/endpoint/strategy.go`
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,8 @@
 //! Warnings for IP addresses and CIDRs that are valid but not canonical.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go`: `GetWarningsForIP`,
+//!   `GetWarningsForCIDR`
 
 use std::net::IpAddr;
 

@@ -1,4 +1,12 @@
 //! Rules of Ingresses and IngressClasses.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/networking/validation/validation.go`: `ValidateIngressCreate`,
+//!   `ValidateIngressUpdate`, `ValidateIngressStatusUpdate`, `ValidateIngressClass`,
+//!   `ValidateIngressClassUpdate`
+//! - `pkg/apis/networking/v1/defaults.go`: `SetDefaults_IngressClass`
+//! - `pkg/registry/networking/ingress/strategy.go`
+//! - `pkg/registry/networking/ingressclass/strategy.go`
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,8 @@
 //! Rules of Services, Endpoints and the kinds of `networking.k8s.io` and `discovery.k8s.io`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateLoadBalancerStatus`
+//! - `pkg/apis/networking/validation/validation.go`: `ValidateIngressLoadBalancerStatus`
 
 mod endpoint_slice;
 mod endpoints;

@@ -1,4 +1,11 @@
 //! Rules of NetworkPolicies.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/networking/validation/validation.go`: `ValidateNetworkPolicy`,
+//!   `ValidateNetworkPolicyUpdate`, `ValidateIPBlock`
+//! - `pkg/apis/networking/v1/defaults.go`: `SetDefaults_NetworkPolicy`,
+//!   `SetDefaults_NetworkPolicyPort`
+//! - `pkg/registry/networking/networkpolicy/strategy.go`
 
 use sendo_apimachinery::addresses::{Cidr, Form, validate_cidr};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,10 @@
 //! Rules of ServiceCIDRs and IPAddresses.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/networking/validation/validation.go`: `ValidateServiceCIDR`,
+//!   `ValidateServiceCIDRUpdate`, `ValidateIPAddress`, `ValidateIPAddressUpdate`
+//! - `pkg/registry/networking/servicecidr/strategy.go`
+//! - `pkg/registry/networking/ipaddress/strategy.go`
 
 use sendo_apimachinery::addresses::{Cidr, Form, validate_cidr, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

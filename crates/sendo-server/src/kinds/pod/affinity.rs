@@ -1,4 +1,9 @@
 //! Validation of affinity, node selectors, tolerations and topology spread constraints.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateAffinity`, `ValidateNodeSelector`,
+//!   `validatePodAffinityTerm`, `ValidateMatchLabelKeysAndMismatchLabelKeys`,
+//!   `ValidateTolerations`, `validateTaintEffect`, `validateTopologySpreadConstraints`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

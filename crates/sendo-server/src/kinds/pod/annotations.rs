@@ -1,5 +1,14 @@
 //! Validation of the annotations that pods have a meaning for: tolerations, seccomp, AppArmor,
 //! deletion cost.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodSpecificAnnotations`,
+//!   `ValidatePodSpecificAnnotationUpdates`, `ValidateSeccompPodAnnotations`,
+//!   `ValidateAppArmorPodAnnotations`, `validateSeccompAnnotationsAndFields`,
+//!   `validateAppArmorAnnotationsAndFieldsMatchOnCreate`
+//! - `pkg/apis/core/helper/helpers.go`: `GetDeletionCostFromPodAnnotations`
+//! - `pkg/api/pod/util.go`: `ApparmorFieldForAnnotation`
+//! - `pkg/registry/core/pod/strategy.go`: `applyAppArmorVersionSkew`
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::{Value, json};

@@ -1,4 +1,10 @@
 //! Validation of containers, init containers and ephemeral containers.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateContainers`, `validateInitContainers`,
+//!   `validateEphemeralContainers`, `validateContainerCommon`, `validateContainerPorts`,
+//!   `validatePullPolicy`, `validateResizePolicy`, `validateContainerRestartPolicy`,
+//!   `checkHostPortConflicts`, `validateContainerOnlyForPod`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,4 +1,12 @@
 //! Defaults of pods and pod templates.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_Pod`, `SetDefaults_PodSpec`,
+//!   `SetDefaults_Container`, `SetDefaults_Probe`, `SetDefaults_HTTPGetAction`,
+//!   `defaultPodRequests`, `defaultHostNetworkPorts`
+//! - `pkg/apis/core/v1/conversion.go`: `Convert_v1_PodSpec_To_core_PodSpec`,
+//!   `Convert_v1_PodStatus_To_core_PodStatus`, `Convert_v1_ResourceList_To_core_ResourceList`,
+//!   `dropInitContainerAnnotations`
 
 use serde_json::{Value, json};
 

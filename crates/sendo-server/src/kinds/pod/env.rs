@@ -1,4 +1,10 @@
 //! Validation of environment variables and of references to pod fields and container resources.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateEnv`, `validateEnvVarValueFrom`,
+//!   `ValidateEnvFrom`, `validateObjectFieldSelector`, `validateContainerResourceFieldSelector`,
+//!   `validateFileKeyRefVolumes`
+//! - `pkg/apis/core/pods/helpers.go`: `ConvertDownwardAPIFieldLabel`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

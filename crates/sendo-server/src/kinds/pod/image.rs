@@ -1,4 +1,10 @@
 //! The default image pull policy, which follows from the tag of the image reference.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_Container`
+//! - `pkg/util/parsers/parsers.go`: `ParseImageName`
+//! - `vendor/github.com/distribution/reference/normalize.go`: `ParseNormalizedNamed`
+//! - `vendor/github.com/distribution/reference/regexp.go`
 
 /// The maximum length of a repository name without its domain.
 const MAX_PATH: usize = 255;

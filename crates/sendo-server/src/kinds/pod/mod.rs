@@ -1,4 +1,10 @@
 //! Rules of Pods, and of the pod templates of workloads.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/pod/strategy.go`: `CheckGracefulDelete`, `ToSelectableFields`
+//! - `pkg/api/pod/util.go`: `VisitPodSecretNames`
+//! - `pkg/apis/core/pods/helpers.go`: `VisitContainersWithPath`
+//! - `pkg/apis/core/v1/conversion.go`: `addConversionFuncs`
 
 pub(crate) mod affinity;
 mod annotations;

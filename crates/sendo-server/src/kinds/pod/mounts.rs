@@ -1,4 +1,8 @@
 //! Validation of a pod's volumes, volume mounts and volume devices.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateVolumes`, `ValidateVolumeMounts`,
+//!   `ValidateVolumeDevices`, `validateMountPropagation`, `validateMountRecursiveReadOnly`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

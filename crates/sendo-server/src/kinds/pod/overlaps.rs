@@ -1,4 +1,7 @@
 //! Warnings for files of one volume whose paths overlap.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/api/pod/warnings.go`: `warningsForOverlappingVirtualPaths`, `checkForOverlap`
 
 use serde_json::Value;
 

@@ -1,4 +1,11 @@
 //! The strategy of pods: what a create, update or write of a subresource may set.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/pod/strategy.go`: `dropNonEphemeralContainerUpdates`,
+//!   `dropNonResizeUpdates`, `applyMatchLabelKeysAndMismatchLabelKeys`,
+//!   `applySchedulingGatedCondition`, `updatePodGeneration`
+//! - `pkg/api/pod/util.go`: `DropDisabledPodFields`, `DropDisabledTemplateFields`
+//! - `pkg/features/kube_features.go`
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,8 @@
 //! Validation of probes and lifecycle hooks.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateLivenessProbe`, `validateReadinessProbe`,
+//!   `validateStartupProbe`, `validateProbe`, `validateLifecycle`, `validateHandler`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,4 +1,7 @@
 //! The quality of service (QoS) class of a pod, which follows from its requests and limits.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/helper/qos/qos.go`: `ComputePodQOS`
 
 use std::collections::BTreeMap;
 

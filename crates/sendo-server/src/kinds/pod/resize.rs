@@ -1,4 +1,7 @@
 //! Validation of in-place resizes, through the subresource `/resize`.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodResize`
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::Value;

@@ -1,4 +1,9 @@
 //! Validation of security contexts, sysctls and host namespaces.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validatePodSpecSecurityContext`,
+//!   `ValidateSecurityContext`, `validateHostUsers`, `validateSysctls`,
+//!   `validateSeccompProfileField`, `ValidateAppArmorProfileField`
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::names;

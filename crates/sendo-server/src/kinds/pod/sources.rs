@@ -1,4 +1,10 @@
 //! Validation of the volume sources of pods.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateVolumeSource`,
+//!   `validateHostPathVolumeSource`, `validateProjectedVolumeSource`,
+//!   `validateDownwardAPIVolumeFile`, `ValidateCSIDriverName`, `validateEphemeralVolumeSource`,
+//!   `ValidateTemplateObjectMeta`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,4 +1,10 @@
 //! Validation of updates of a pod's status.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodStatusUpdate`, `validatePodConditions`,
+//!   `validatePodResourceClaimStatuses`, `ValidateContainerStateTransition`, `validatePodIPs`,
+//!   `validateHostIPs`
+//! - `pkg/api/v1/pod/util.go`: `UpdatePodCondition`, `AllContainersCouldRestart`
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,8 @@
 //! Validation of the volume sources that pods and persistent volumes share.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateVolumeSource`,
+//!   `ValidatePersistentVolumeSpec`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

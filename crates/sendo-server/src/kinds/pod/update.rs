@@ -1,4 +1,9 @@
 //! Validation of updates of pods and of their ephemeral containers. `resize` validates resizes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodUpdate`, `ValidateContainerUpdates`,
+//!   `ValidatePodEphemeralContainersUpdate`, `validateOnlyAddedTolerations`,
+//!   `validateOnlyDeletedSchedulingGates`, `validateNodeAffinityMutation`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,4 +1,9 @@
 //! Validation of pods and pod templates.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodCreate`, `validatePodMetadataAndSpec`,
+//!   `ValidatePodSpec`, `ValidatePodTemplateSpec`, `validatePodDNSConfig`, `ValidateHostAliases`,
+//!   `validatePodResourceClaims`, `validateSchedulingGates`
 
 use sendo_apimachinery::addresses::{Form, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,12 @@
 //! Defaults of volumes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_Volume`, `SetDefaults_SecretVolumeSource`,
+//!   `SetDefaults_ConfigMapVolumeSource`, `SetDefaults_DownwardAPIVolumeSource`,
+//!   `SetDefaults_ProjectedVolumeSource`, `SetDefaults_ServiceAccountTokenProjection`,
+//!   `SetDefaults_HostPathVolumeSource`, `SetDefaults_ObjectFieldSelector`
+//! - `staging/src/k8s.io/api/core/v1/types.go`: `AzureDiskVolumeSource`, `ISCSIVolumeSource`,
+//!   `RBDVolumeSource`, `ScaleIOVolumeSource`
 
 use serde_json::{Value, json};
 

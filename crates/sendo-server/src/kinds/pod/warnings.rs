@@ -1,4 +1,8 @@
 //! Warnings for deprecated or ineffective fields of pods and pod templates.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/api/pod/warnings.go`: `GetWarningsForPod`, `GetWarningsForPodTemplate`,
+//!   `warningsForPodSpecAndMeta`
 
 use std::collections::BTreeMap;
 

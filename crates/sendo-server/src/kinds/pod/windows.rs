@@ -1,4 +1,8 @@
 //! Validation of `spec.os` and of the fields that Windows or Linux pods may not have.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateOS`, `validateLinux`, `validateWindows`,
+//!   `validateWindowsSecurityContextOptions`, `validateWindowsHostProcessPod`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

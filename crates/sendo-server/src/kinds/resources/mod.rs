@@ -1,4 +1,12 @@
 //! Names and quantities of compute resources, and validation of requests and limits.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateResourceName`,
+//!   `validateContainerResourceName`, `ValidateResourceQuantityValue`,
+//!   `ValidateContainerResourceRequirements`, `validateResourceClaimNames`, `validateOverhead`
+//! - `pkg/apis/core/helper/helpers.go`: `IsStandardResourceName`, `IsIntegerResourceName`,
+//!   `IsExtendedResourceName`, `IsNativeResource`, `IsOvercommitAllowed`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_ResourceList`
 
 pub(super) mod pod_level;
 

@@ -1,4 +1,11 @@
 //! Pod-level resources (`spec.resources` of a pod): defaults and validation.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validatePodResources`,
+//!   `validatePodResourceConsistency`
+//! - `pkg/apis/core/v1/defaults.go`: `defaultPodRequests`, `defaultHugePagePodLimits`
+//! - `staging/src/k8s.io/component-helpers/resource/helpers.go`: `AggregateContainerRequests`,
+//!   `AggregateContainerLimits`
 
 use std::collections::BTreeMap;
 

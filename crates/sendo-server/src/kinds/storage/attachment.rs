@@ -1,4 +1,9 @@
 //! Rules of VolumeAttachments, which request that a volume be attached to a node.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/storage/validation/validation.go`: `ValidateVolumeAttachment`,
+//!   `ValidateVolumeAttachmentUpdate`
+//! - `pkg/registry/storage/volumeattachment/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,12 @@
 //! Rules of PersistentVolumeClaims.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePersistentVolumeClaim`,
+//!   `ValidatePersistentVolumeClaimUpdate`, `ValidatePersistentVolumeClaimStatusUpdate`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_PersistentVolumeClaim`
+//! - `pkg/api/persistentvolumeclaim/util.go`: `NormalizeDataSources`,
+//!   `GetWarningsForPersistentVolumeClaim`
+//! - `pkg/registry/core/persistentvolumeclaim/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

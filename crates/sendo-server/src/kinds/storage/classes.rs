@@ -1,4 +1,14 @@
 //! Rules of StorageClasses and VolumeAttributesClasses.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/storage/validation/validation.go`: `ValidateStorageClass`,
+//!   `ValidateStorageClassUpdate`, `ValidateVolumeAttributesClass`,
+//!   `ValidateVolumeAttributesClassUpdate`
+//! - `pkg/apis/core/validation/validation.go`: `ValidateTopologySelectorTerm`
+//! - `pkg/apis/storage/v1/defaults.go`: `SetDefaults_StorageClass`
+//! - `pkg/api/storage/util.go`: `GetWarningsForStorageClass`
+//! - `pkg/registry/storage/storageclass/strategy.go`
+//! - `pkg/registry/storage/volumeattributesclass/strategy.go`
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,14 @@
 //! Rules of CSIDrivers, CSINodes and CSIStorageCapacities.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/storage/validation/validation.go`: `ValidateCSIDriver`, `ValidateCSIDriverUpdate`,
+//!   `ValidateCSINode`, `ValidateCSINodeUpdate`, `ValidateCSIStorageCapacity`,
+//!   `ValidateCSIStorageCapacityUpdate`
+//! - `pkg/apis/storage/v1/defaults.go`: `SetDefaults_CSIDriver`
+//! - `pkg/api/storage/util.go`: `GetWarningsForCSIStorageCapacity`
+//! - `pkg/registry/storage/csidriver/strategy.go`
+//! - `pkg/registry/storage/csinode/strategy.go`
+//! - `pkg/registry/storage/csistoragecapacity/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

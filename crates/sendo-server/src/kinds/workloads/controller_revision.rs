@@ -1,4 +1,9 @@
 //! Rules of ControllerRevisions.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/apps/validation/validation.go`: `ValidateControllerRevisionCreate`,
+//!   `ValidateControllerRevisionUpdate`
+//! - `pkg/registry/apps/controllerrevision/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,4 +1,12 @@
 //! Rules of DaemonSets.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/apps/validation/validation.go`: `ValidateDaemonSet`, `ValidateDaemonSetUpdate`,
+//!   `ValidateDaemonSetStatusUpdate`
+//! - `pkg/apis/apps/v1/defaults.go`: `SetDefaults_DaemonSet`
+//! - `pkg/apis/apps/v1/conversion.go`: `Convert_apps_DaemonSet_To_v1_DaemonSet`,
+//!   `Convert_v1_DaemonSet_To_apps_DaemonSet`
+//! - `pkg/registry/apps/daemonset/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

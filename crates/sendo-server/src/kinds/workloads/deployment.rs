@@ -1,4 +1,10 @@
 //! Rules of Deployments.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/apps/validation/validation.go`: `ValidateDeployment`, `ValidateDeploymentUpdate`,
+//!   `ValidateDeploymentStatusUpdate`
+//! - `pkg/apis/apps/v1/defaults.go`: `SetDefaults_Deployment`
+//! - `pkg/registry/apps/deployment/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

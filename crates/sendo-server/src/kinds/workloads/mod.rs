@@ -1,4 +1,8 @@
 //! Rules of the kinds of `apps`, and of ReplicationControllers and PodTemplates of the core group.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodTemplateSpec`
+//! - `pkg/api/pod/util.go`: `DropDisabledTemplateFields`
 
 mod controller_revision;
 mod daemon_set;

@@ -1,5 +1,12 @@
 //! Validation that workload kinds share: selectors, templates, numbers or percentages of pods,
 //! status counts.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/apps/validation/validation.go`: `ValidatePositiveIntOrPercent`,
+//!   `IsNotMoreThan100Percent`, `ValidatePodTemplateSpecForReplicaSet`, `ValidateDeploymentSpec`,
+//!   `ValidateDeploymentStatus`
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodTemplateSpecForRC`
+//! - `pkg/registry/apps/deployment/strategy.go`: `WarningsOnCreate`
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::names;

@@ -1,4 +1,8 @@
 //! Rules of PodTemplates.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePodTemplate`, `ValidatePodTemplateUpdate`
+//! - `pkg/registry/core/podtemplate/strategy.go`
 
 use sendo_apimachinery::field::Path;
 use sendo_apimachinery::meta::Scope;

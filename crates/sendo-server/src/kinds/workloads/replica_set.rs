@@ -1,4 +1,10 @@
 //! Rules of ReplicaSets.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/apps/validation/validation.go`: `ValidateReplicaSet`, `ValidateReplicaSetUpdate`,
+//!   `ValidateReplicaSetStatusUpdate`
+//! - `pkg/apis/apps/v1/defaults.go`: `SetDefaults_ReplicaSet`
+//! - `pkg/registry/apps/replicaset/strategy.go`
 
 use sendo_apimachinery::field::Path;
 use sendo_apimachinery::meta::Scope;

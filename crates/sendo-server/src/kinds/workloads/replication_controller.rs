@@ -1,4 +1,10 @@
 //! Rules of ReplicationControllers.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateReplicationController`,
+//!   `ValidateReplicationControllerUpdate`, `ValidateReplicationControllerStatusUpdate`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_ReplicationController`
+//! - `pkg/registry/core/replicationcontroller/strategy.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;

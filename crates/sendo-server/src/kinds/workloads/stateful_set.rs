@@ -1,4 +1,11 @@
 //! Rules of StatefulSets.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/apps/validation/validation.go`: `ValidateStatefulSet`, `ValidateStatefulSetUpdate`,
+//!   `ValidateStatefulSetStatusUpdate`
+//! - `pkg/apis/apps/v1/defaults.go`: `SetDefaults_StatefulSet`
+//! - `pkg/registry/apps/statefulset/strategy.go`
+//! - `pkg/features/kube_features.go`
 
 use sendo_apimachinery::field::{BadValue, Error, Path};
 use sendo_apimachinery::meta::Scope;

@@ -1,5 +1,9 @@
 //! Conversion between `autoscaling/v1` and `v2`: v1 has one CPU target as a field and keeps all
 //! other metrics in annotations.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/autoscaling/v1/conversion.go`
+//! - `pkg/apis/autoscaling/helpers.go`: `DropRoundTripHorizontalPodAutoscalerAnnotations`
 
 mod text;
 

@@ -1,4 +1,9 @@
 //! The JSON that v1 annotations hold, with the field order and names of Kubernetes' Go structs.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/autoscaling/v1/conversion.go`
+//! - `staging/src/k8s.io/api/autoscaling/v1/types.go`
+//! - `pkg/apis/autoscaling/types.go`: `HorizontalPodAutoscalerBehavior`
 
 use serde_json::Value;
 

@@ -1,4 +1,9 @@
 //! Cluster IPs and IP families of a Service.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidateServiceClusterIPsRelatedFields`,
+//!   `validateUpgradeDowngradeClusterIPs`, `validateUpgradeDowngradeIPFamilies`
+//! - `pkg/registry/core/service/storage/storage.go`: `normalizeClusterIPs`, `patchAllocatedValues`
 
 use sendo_apimachinery::addresses::{Form, parse_ip, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,8 @@
 //! Allocation of `ipFamilyPolicy` and `ipFamilies`, as far as the client leaves them unset.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/service/storage/alloc.go`: `initIPFamilyFields`,
+//!   `isMatchingPreferDualStackClusterIPFields`
 
 use sendo_apimachinery::addresses::parse_ip;
 use sendo_apimachinery::field::{Error, Path};

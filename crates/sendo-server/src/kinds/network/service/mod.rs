@@ -1,4 +1,13 @@
 //! Rules of Services.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_Service`
+//! - `pkg/apis/core/v1/conversion.go`: `AddFieldLabelConversionsForService`
+//! - `pkg/registry/core/service/strategy.go`: `dropTypeDependentFields`, `SelectableFields`
+//! - `pkg/registry/core/service/storage/storage.go`: `patchAllocatedValues`,
+//!   `defaultOnReadInternalTrafficPolicy`
+//! - `pkg/api/service/util.go`: `ExternallyAccessible`, `NeedsHealthCheck`
+//! - `pkg/registry/core/service/storage/alloc.go`: `shouldAllocateNodePorts`
 
 mod addresses;
 mod families;

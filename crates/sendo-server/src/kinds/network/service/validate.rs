@@ -1,4 +1,9 @@
 //! Validation of Services and of their updates.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `validateService`, `ValidateServiceCreate`,
+//!   `ValidateServiceUpdate`, `ValidateServiceStatusUpdate`, `ValidateLoadBalancerStatus`
+//! - `pkg/api/service/util.go`: `GetLoadBalancerSourceRanges`
 
 use sendo_apimachinery::addresses::{Form, validate_cidr, validate_ip};
 use sendo_apimachinery::field::{Error, Path};

@@ -1,4 +1,7 @@
 //! Warnings for deprecated or ignored fields of Services.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/api/service/warnings.go`: `GetWarningsForService`
 
 use sendo_apimachinery::field::Path;
 use serde_json::Value;

@@ -1,4 +1,11 @@
 //! Rules of PersistentVolumes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePersistentVolume`,
+//!   `ValidatePersistentVolumeSpec`
+//! - `pkg/apis/core/v1/defaults.go`: `SetDefaults_PersistentVolume`
+//! - `pkg/api/persistentvolume/util.go`: `GetWarningsForPersistentVolume`
+//! - `pkg/registry/core/persistentvolume/strategy.go`
 
 mod source;
 mod update;

@@ -1,4 +1,8 @@
 //! Validation of the source of a PersistentVolume.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePersistentVolumeSpec`,
+//!   `validateCSIPersistentVolumeSource`, `validateLocalVolumeSource`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;

@@ -1,4 +1,8 @@
 //! Validation of updates of PersistentVolumes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/apis/core/validation/validation.go`: `ValidatePersistentVolumeUpdate`,
+//!   `validatePvNodeAffinity`, `getMaskNodeSelectorLabelChangeEqualities`
 
 use sendo_apimachinery::field::{Error, Path};
 use serde_json::{Map, Value};
