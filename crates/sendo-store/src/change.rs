@@ -52,6 +52,13 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Bytes that only history keeps alive: what the changes replaced. What they
+    /// put is current, or what a later change replaced.
+    pub(crate) fn replaced_bytes(&self) -> usize {
+        let replaced = self.changes.iter().filter_map(|c| c.before.as_ref());
+        replaced.map(|entry| entry.value.len()).sum()
+    }
+
     /// The part that lies in `range`; `None` if there is nothing. Shares the changes.
     pub fn within(&self, range: &KeyRange) -> Option<Batch> {
         let inside = |change: &&Arc<Change>| range.contains(&change.key);

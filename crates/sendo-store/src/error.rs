@@ -39,6 +39,10 @@ pub enum Error {
         /// The newest revision.
         newest: Revision,
     },
+    /// There is no room for more than is stored already; nothing was written. What
+    /// takes room away is refused, what gives some back goes through.
+    #[error("the disk is full: delete what is not needed, or give the store more room")]
+    Full,
     /// The back end failed. A commit may or may not have taken place: read to find out.
     #[error("the store's back end failed: {0}")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),

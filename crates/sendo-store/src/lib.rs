@@ -43,7 +43,8 @@
 //!
 //! - **One counter.** Every transaction that changes something takes the next
 //!   [`Revision`], whichever keys it writes, and gives it to all its changes. What
-//!   changes nothing takes none.
+//!   changes nothing takes none. Transactions that [follow](Transaction::then) each
+//!   other take one each, and none of them takes place without the others.
 //! - **All or nothing.** A transaction's guards and writes are one step: no reader
 //!   and no watcher sees a part of it.
 //! - **States stay readable.** A read names its revision, and a later read at that
@@ -118,11 +119,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Makes all writes, or none.
     ///
-    /// Returns the transaction's revision, or the newest one if it changes nothing.
+    /// Returns the revision of its last change, or the newest one if it changes nothing.
     ///
     /// # Errors
     /// [`Error::Conflict`] names the first guard that does not hold;
-    /// [`Error::DuplicateKey`] a key that is written twice.
+    /// [`Error::DuplicateKey`] a key that is written twice at one revision;
+    /// [`Error::Full`] says that there is no room for it.
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>>;
 
     /// Every change in `range` after `after`, in order, then those to come.
@@ -144,7 +146,8 @@ pub trait Store: Send + Sync + 'static {
     /// Reads and watches go on either way.
     ///
     /// # Errors
-    /// [`Error::Backend`] with what every commit is answered from now on.
+    /// [`Error::Backend`] with what every commit is answered from now on;
+    /// [`Error::Full`] as long as there is no room for more than there is.
     fn health(&self) -> Result<(), Error>;
 
     /// Forgets the changes up to and including `through`.

@@ -14,7 +14,7 @@ pub struct Retention {
     /// How many bytes of values at most that are no longer current; 256 MiB by default.
     pub keep_bytes: usize,
     /// How long; 5 minutes by default. A store that was opened again counts
-    /// from then.
+    /// from then, and has no past if nothing was written for so long.
     pub keep_for: Duration,
 }
 

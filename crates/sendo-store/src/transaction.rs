@@ -6,6 +6,10 @@ use crate::{Key, Revision};
 
 /// Writes that take place together, at one revision, if every guard holds.
 ///
+/// A key changes once at a revision. What has to be seen to change twice, marked
+/// and then deleted for example, is two transactions of which one
+/// [follows](Transaction::then) the other: two revisions, and still all or nothing.
+///
 /// ```
 /// use sendo_store::{Revision, Transaction};
 ///
@@ -21,6 +25,8 @@ pub struct Transaction {
     pub guards: Vec<Guard>,
     /// At most one per key.
     pub writes: Vec<Write>,
+    /// What takes place right after, at the next revision.
+    pub then: Option<Box<Transaction>>,
 }
 
 impl Transaction {
@@ -53,6 +59,20 @@ impl Transaction {
     #[must_use]
     pub fn put(mut self, key: impl Into<Key>, value: impl Into<Bytes>) -> Self {
         self.writes.push(Write::Put(key.into(), value.into()));
+        self
+    }
+
+    /// Also makes `next` right after, at the revision that follows.
+    ///
+    /// Both take place or neither does, on disk too, and nobody else's write comes
+    /// between them. The guards of `next` see what this transaction leaves. Called
+    /// again, it adds to the end.
+    #[must_use]
+    pub fn then(mut self, next: Transaction) -> Self {
+        self.then = Some(match self.then.take() {
+            Some(earlier) => Box::new(earlier.then(next)),
+            None => Box::new(next),
+        });
         self
     }
 

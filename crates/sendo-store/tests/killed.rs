@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sendo_store::{At, Disk, KeyRange, Retention, Store, Transaction};
+use sendo_store::{At, Disk, KeyRange, Retention, Revision, Store, Transaction};
 use sendo_world::World;
 
 /// Tells the child, which is this same program, where to write.
@@ -28,10 +28,12 @@ async fn child() {
         for number in 0u64.. {
             let value = format!("{number}").repeat(50);
             let [left, right] = ["left", "right"].map(|side| format!("{side}/{writer}"));
-            let both = Transaction::new()
-                .put(left, value.clone())
-                .put(right, value);
-            store.commit(both).await.unwrap();
+            let (left, right) = (
+                Transaction::new().put(left, value.clone()),
+                Transaction::new().put(right, value),
+            );
+            // At revisions of their own, and still together.
+            store.commit(left.then(right)).await.unwrap();
             println!("answered {writer} {number}");
         }
     });
@@ -84,7 +86,8 @@ async fn a_killed_process_leaves_every_answered_commit_and_no_torn_one() {
         };
         for (writer, last) in last.into_iter().enumerate() {
             let left = value(format!("left/{writer}"));
-            assert_eq!(left, value(format!("right/{writer}")), "torn");
+            let next = left.clone().map(|(value, at)| (value, Revision(at.0 + 1)));
+            assert_eq!(next, value(format!("right/{writer}")), "torn");
             let Some(last) = last else { continue };
             answered += last + 1;
             // The last one told of, or one that was not told of any more.

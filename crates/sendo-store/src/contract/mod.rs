@@ -63,6 +63,9 @@ macro_rules! contract {
             a_guard_that_fails_prevents_every_write
             the_first_guard_that_fails_is_named
             a_key_written_twice_is_refused
+            what_follows_a_transaction_takes_the_next_revision
+            what_follows_a_transaction_sees_what_that_left
+            neither_takes_place_if_what_follows_cannot
             a_key_is_read_as_it_was_put
             a_range_is_read_in_byte_order
             a_range_without_room_for_keys_is_empty

@@ -1,7 +1,7 @@
 //! Transactions: one counter, all or nothing, guards.
 
-use super::{commit, put, value};
-use crate::{At, Error, Revision, Store, Transaction};
+use super::{commit, next_keys, put, value};
+use crate::{At, Error, KeyRange, Revision, Store, Transaction};
 
 /// Each transaction that changes something takes the next revision, whichever keys it writes.
 pub async fn every_change_raises_the_one_counter(store: impl Store) {
@@ -146,4 +146,68 @@ pub async fn a_key_written_twice_is_refused(store: impl Store) {
     );
     assert_eq!(store.revision(), before);
     assert_eq!(value(&store, "b", At::Latest).await, None);
+}
+
+/// A key that changes twice is seen to change twice, at revisions with nothing between.
+pub async fn what_follows_a_transaction_takes_the_next_revision(store: impl Store) {
+    let first = put(&store, "a", "1").await;
+    let mut watch = store.watch(KeyRange::all(), first).unwrap();
+    let marked = Transaction::new().unchanged("a", first).put("a", "2");
+    let both = marked.then(Transaction::new().delete("a").put("b", "1"));
+    let last = commit(&store, both).await;
+    assert_eq!(last, Revision(first.0 + 2));
+    assert_eq!(store.revision(), last);
+    let expected = [
+        (Revision(first.0 + 1), vec!["a".to_owned()]),
+        (last, vec!["a".to_owned(), "b".to_owned()]),
+    ];
+    for step in expected {
+        assert_eq!(next_keys(&mut watch).await, step);
+    }
+    assert_eq!(value(&store, "a", At::Latest).await, None);
+    let between = At::Revision(Revision(first.0 + 1));
+    assert_eq!(value(&store, "a", between).await.unwrap(), "2");
+}
+
+/// The guards of what follows hold for the state that the first transaction made.
+pub async fn what_follows_a_transaction_sees_what_that_left(store: impl Store) {
+    let start = put(&store, "a", "1").await;
+    let removed = Transaction::new().delete("a");
+    let created = Transaction::new().absent("a").put("a", "2");
+    let marked = Transaction::new()
+        .unchanged("a", Revision(start.0 + 2))
+        .put("a", "3");
+    let last = commit(&store, removed.then(created).then(marked)).await;
+    assert_eq!(last, Revision(start.0 + 3));
+    // What changes nothing takes no revision there either.
+    let nothing = Transaction::new().delete("b");
+    let put = Transaction::new().put("b", "1");
+    assert_eq!(
+        commit(&store, nothing.then(put)).await,
+        Revision(last.0 + 1)
+    );
+}
+
+/// A guard that fails in what follows leaves no trace of what came before it.
+pub async fn neither_takes_place_if_what_follows_cannot(store: impl Store) {
+    let before = put(&store, "a", "1").await;
+    let first = Transaction::new().put("a", "2").put("b", "1");
+    for next in [
+        Transaction::new().absent("a").delete("b"),
+        Transaction::new().put("c", "1").delete("c"),
+    ] {
+        let outcome = store.commit(first.clone().then(next)).await;
+        assert!(
+            matches!(
+                outcome,
+                Err(Error::Conflict { .. } | Error::DuplicateKey { .. })
+            ),
+            "{outcome:?}"
+        );
+        assert_eq!(store.revision(), before);
+        assert_eq!(value(&store, "a", At::Latest).await.unwrap(), "1");
+        assert_eq!(value(&store, "b", At::Latest).await, None);
+    }
+    // What comes later takes the revision that was not taken.
+    assert_eq!(put(&store, "a", "3").await, Revision(before.0 + 1));
 }

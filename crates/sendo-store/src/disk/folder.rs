@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use redb::{Builder, Database, DatabaseError, StorageError};
 
 use super::file::{Fault, File, KNOWN_FORMAT};
+use super::medium::InFolder;
 
 const NAME: &str = "objects.redb";
 /// The name until the tables are made: who finds only this finds a store that
@@ -105,6 +106,8 @@ pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
     if !path.try_exists().map_err(io)? {
         create(folder)?;
     }
+    keep_private(folder, 0o700).map_err(io)?;
+    keep_private(&path, 0o600).map_err(io)?;
     // The database asserts some of what a damaged file breaks.
     let opened = std::panic::catch_unwind(|| -> Result<Database, DatabaseError> {
         let mut database = builder().open(&path)?;
@@ -114,7 +117,7 @@ pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
     let database = opened
         .unwrap_or_else(|_| Err(StorageError::Corrupted("it cannot be read".to_owned()).into()))
         .map_err(|error| OpenError::of_database(folder, error))?;
-    let file = File::new(database);
+    let file = File::new(database, InFolder(folder.to_owned()));
     match file.format() {
         Ok(KNOWN_FORMAT) => Ok(file),
         Ok(found) => Err(OpenError::Version {
@@ -131,7 +134,7 @@ fn create(folder: &Path) -> Result<(), OpenError> {
         folder: folder.to_owned(),
         cause,
     };
-    fs::create_dir_all(folder).map_err(io)?;
+    private_folder(folder).map_err(io)?;
     for found in fs::read_dir(folder).map_err(io)? {
         if found.map_err(io)?.file_name() != DRAFT {
             return Err(OpenError::NotAStore {
@@ -146,8 +149,8 @@ fn create(folder: &Path) -> Result<(), OpenError> {
     let database = builder()
         .create_file(private_file(&draft).map_err(io)?)
         .map_err(|error| OpenError::of_database(folder, error))?;
-    let file = File::create(database).map_err(|cause| OpenError::of_fault(folder, cause))?;
-    drop(file);
+    File::create(&database).map_err(|cause| OpenError::of_fault(folder, cause))?;
+    drop(database);
     fs::rename(&draft, folder.join(NAME)).map_err(io)?;
     // The name itself must outlast a loss of power.
     fs::File::open(folder)
@@ -156,7 +159,7 @@ fn create(folder: &Path) -> Result<(), OpenError> {
 }
 
 /// A new file that only its owner can read: there are secrets among the objects.
-fn private_file(path: &Path) -> io::Result<fs::File> {
+pub(super) fn private_file(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);
     #[cfg(unix)]
@@ -164,7 +167,48 @@ fn private_file(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-fn builder() -> Builder {
+/// Makes a folder, unless it is there, that only its owner can look into.
+fn private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Gives what is there the mode it is made with, whatever the umask was then.
+///
+/// Who does not own it cannot, and is told: the files are private all the same.
+#[cfg(unix)]
+fn keep_private(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let found = path.metadata()?.permissions().mode() & 0o777;
+    if found == mode {
+        return Ok(());
+    }
+    match fs::set_permissions(path, fs::Permissions::from_mode(mode)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::warn!(
+                "{} has mode {found:o} and cannot be given {mode:o}: there are secrets in it",
+                path.display()
+            );
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_private(_: &Path, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Where the database is in the folder of a store.
+pub(super) fn database_in(folder: &Path) -> PathBuf {
+    folder.join(NAME)
+}
+
+pub(super) fn builder() -> Builder {
     let mut builder = Builder::new();
     builder.set_cache_size(CACHE);
     builder

@@ -6,6 +6,9 @@
 
 mod file;
 mod folder;
+mod medium;
+mod shortage;
+mod tail;
 mod writer;
 
 use std::fmt;
@@ -24,17 +27,30 @@ use writer::Writer;
 /// A [`Store`](crate::Store) whose commits are on disk before they are answered.
 ///
 /// Opened again on the same folder it goes on where it was: entries, revisions,
-/// and as much of the past as its [`Retention`] keeps, so watches can be resumed
-/// too. A process that is killed, or a machine that loses its power, loses no
+/// and the newest part of the past, so watches can be resumed too. No more of the
+/// past lies on disk than its [`Retention`] keeps, and no more than there is of the
+/// present (or 1000 changes, or 4 MiB of values, where that is less): how
+/// long a start takes, and how large the file is, depends on what there is, not on
+/// what there was. A file that is far larger than what is in it, because much was
+/// deleted, is made smaller when it is opened. A process that is killed, or a machine that loses its power, loses no
 /// commit that was answered and keeps no part of one that was not.
 ///
 /// Commits that arrive while others are being written are written together: the
 /// more clients write, the fewer syncs each of them waits for. All entries are
 /// held in memory as well; a read never touches the disk.
 ///
-/// When the disk refuses a write, because it is full for example, the commit
+/// When the disk is full, what creates a key, or makes values larger by more than
+/// 1 KiB, is refused with [`Error::Full`]. Deletions go through, and so do changes that take no
+/// room, such as the marks that come before a deletion: for them the file `reserve`
+/// of 4 MiB is kept in the folder, and given back to the disk at that moment. Once
+/// there is twice that much space again, everything is written as before. The log tells of
+/// the beginning, as an error, and of the end.
+///
+/// When the disk refuses a write for another reason, the commit
 /// fails, and so does every later one: what lies there is not known any more.
 /// Reads and watches go on; opened again, the store is what it was before.
+///
+/// The folder and its files can be read by their owner only.
 ///
 /// A thread of its own writes, so this store belongs in the real world, not in
 /// virtual time. Dropping the store writes what is under way, then ends the
@@ -57,10 +73,14 @@ impl Disk {
         Disk::with_file(file, clock, retention).map_err(|cause| OpenError::of_fault(folder, cause))
     }
 
-    fn with_file(file: File, clock: Clock, retention: Retention) -> Result<Self, file::Fault> {
-        let history = file.read(clock.now())?;
-        let live = Arc::new(Live::new(history.clone()));
-        let writer = Writer::start(file, history, Arc::clone(&live), clock, retention)?;
+    fn with_file(mut file: File, clock: Clock, retention: Retention) -> Result<Self, file::Fault> {
+        let restored = file.read(clock.now(), file::seconds(&clock), &retention)?;
+        match file.tighten(&restored, &clock) {
+            Err(cause) if cause.is_full() => file.reopen()?,
+            other => other?,
+        }
+        let live = Arc::new(Live::new(restored.history.clone()));
+        let writer = Writer::start(file, restored, Arc::clone(&live), clock, retention)?;
         Ok(Disk { live, writer })
     }
 

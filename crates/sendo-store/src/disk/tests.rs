@@ -1,11 +1,13 @@
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Mutex;
 
 use futures::StreamExt;
-use redb::{Builder, Database, StorageBackend};
+use redb::{Builder, Database, DatabaseError, StorageBackend};
 use sendo_world::World;
 use tempfile::TempDir;
 
+use super::medium::Medium;
 use super::*;
 use crate::{At, Batch, KeyRange, Store};
 
@@ -152,12 +154,23 @@ async fn a_store_that_was_never_finished_is_made_anew() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_the_owner_can_read_it() {
+async fn a_folder_that_others_could_look_into_is_theirs_no_more() {
+    use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir().unwrap();
-    let _store = reopen(folder.path()).unwrap();
-    let file = folder.path().join("objects.redb").metadata().unwrap();
-    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("deep/down");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    drop(reopen(&folder).unwrap());
+    let database = folder.join("objects.redb");
+    // As an earlier version left it.
+    set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    set_permissions(&database, Permissions::from_mode(0o644)).unwrap();
+    drop(reopen(&folder).unwrap());
+    assert_eq!((mode(&folder), mode(&database)), (0o700, 0o600));
+    for file in std::fs::read_dir(&folder).unwrap() {
+        let path = file.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
 }
 
 #[tokio::test]
@@ -216,16 +229,28 @@ async fn a_damaged_store_is_refused_wherever_it_is_cut_or_scratched() {
 #[derive(Clone, Debug, Default)]
 struct Platter(Arc<Mutex<Images>>);
 
+/// Where something was written, and what.
+type Writes = Vec<(u64, Vec<u8>)>;
+
 #[derive(Debug, Default)]
 struct Images {
     written: Vec<u8>,
     synced: Vec<u8>,
     /// Writes since the last sync, of which a real disk keeps any.
-    since: Vec<(u64, Vec<u8>)>,
+    since: Writes,
     syncs: usize,
-    /// Whether there is no room for anything more.
-    full: bool,
+    /// Whether every write fails.
+    failing: bool,
+    /// The pages that hold something, and for how many more there is room.
+    used: BTreeSet<u64>,
+    room: u64,
+    holds_reserve: bool,
+    /// What there was before each sync: what was synced, and what was written since.
+    snapshots: Option<Vec<(Vec<u8>, Writes)>>,
 }
+
+const PAGE: u64 = 4096;
+const RESERVED: u64 = super::medium::RESERVE / PAGE;
 
 impl StorageBackend for Platter {
     fn len(&self) -> io::Result<u64> {
@@ -237,11 +262,18 @@ impl StorageBackend for Platter {
         Ok(())
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.lock().unwrap().written.resize(len as usize, 0);
+        let images = &mut *self.0.lock().unwrap();
+        images.written.resize(len as usize, 0);
+        // What is cut off is free again; what is added is a hole.
+        let freed = images.used.split_off(&len.div_ceil(PAGE));
+        images.room = images.room.saturating_add(freed.len() as u64);
         Ok(())
     }
     fn sync_data(&self) -> io::Result<()> {
         let images = &mut *self.0.lock().unwrap();
+        if let Some(snapshots) = &mut images.snapshots {
+            snapshots.push((images.synced.clone(), images.since.clone()));
+        }
         images.synced.clone_from(&images.written);
         images.since.clear();
         images.syncs += 1;
@@ -249,9 +281,14 @@ impl StorageBackend for Platter {
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let images = &mut *self.0.lock().unwrap();
-        if images.full {
-            return Err(io::ErrorKind::StorageFull.into());
+        if images.failing {
+            return Err(io::Error::other("the disk is broken"));
         }
+        let pages = offset / PAGE..(offset + data.len() as u64).div_ceil(PAGE);
+        let fresh: Vec<_> = pages.filter(|page| !images.used.contains(page)).collect();
+        let left = images.room.checked_sub(fresh.len() as u64);
+        images.room = left.ok_or(io::ErrorKind::StorageFull)?;
+        images.used.extend(fresh);
         let start = offset as usize;
         images.written[start..start + data.len()].copy_from_slice(data);
         images.since.push((offset, data.to_vec()));
@@ -259,7 +296,46 @@ impl StorageBackend for Platter {
     }
 }
 
+impl Medium for Platter {
+    fn open(&self) -> Result<Database, DatabaseError> {
+        Builder::new().create_with_backend(self.clone())
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.len()
+    }
+    fn hold_reserve(&self, spare: u64) -> io::Result<()> {
+        let images = &mut *self.0.lock().unwrap();
+        if images.holds_reserve {
+            return Ok(());
+        }
+        if images.room < RESERVED + spare / PAGE {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        images.room -= RESERVED;
+        images.holds_reserve = true;
+        Ok(())
+    }
+    fn release_reserve(&self) -> io::Result<()> {
+        let images = &mut *self.0.lock().unwrap();
+        if std::mem::take(&mut images.holds_reserve) {
+            images.room += RESERVED;
+        }
+        Ok(())
+    }
+}
+
 impl Platter {
+    fn with_room(pages: u64) -> Self {
+        let platter = Platter::made();
+        platter.0.lock().unwrap().room = pages;
+        platter
+    }
+
+    /// Somebody else takes all the room there is, or gives this much back.
+    fn set_room(&self, pages: u64) {
+        self.0.lock().unwrap().room = pages;
+    }
+
     /// What is left after the power went: what was synced, and of the writes
     /// since then those that `keeps` says.
     fn after_power_cut(&self, mut keeps: impl FnMut() -> bool) -> Platter {
@@ -273,21 +349,21 @@ impl Platter {
         Platter(Arc::new(Mutex::new(Images {
             synced: left.clone(),
             written: left,
+            room: u64::MAX / 2,
             ..Images::default()
         })))
     }
 
     fn open(&self) -> Disk {
-        let database = Builder::new().create_with_backend(self.clone()).unwrap();
-        let file = File::new(database);
+        let file = File::new(Medium::open(self).unwrap(), self.clone());
         let clock = World::seeded(0).clock().clone();
         Disk::with_file(file, clock, Retention::default()).unwrap()
     }
 
     fn made() -> Self {
         let platter = Platter::default();
-        let database = Builder::new().create_with_backend(platter.clone()).unwrap();
-        drop(File::create(database).unwrap());
+        platter.set_room(u64::MAX / 2);
+        File::create(&Medium::open(&platter).unwrap()).unwrap();
         platter
     }
 }
@@ -361,19 +437,19 @@ async fn commits_that_come_together_share_a_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_ends_the_writing_and_nothing_else() {
+async fn a_broken_disk_ends_the_writing_and_nothing_else() {
     let platter = Platter::made();
     let store = platter.open();
     put(&store, "a", "1").await;
     store.health().unwrap();
-    platter.0.lock().unwrap().full = true;
+    platter.0.lock().unwrap().failing = true;
     let lost = store.commit(Transaction::new().put("a", "2")).await;
     assert!(matches!(lost, Err(Error::Backend(_))), "{lost:?}");
     let told = store.health().unwrap_err().to_string();
     assert!(told.contains("until the store is opened again"), "{told}");
 
-    // Room alone does not help: what the failed write has left is not known.
-    platter.0.lock().unwrap().full = false;
+    // That it works again does not help: what the failed write has left is not known.
+    platter.0.lock().unwrap().failing = false;
     let late = store.commit(Transaction::new().put("b", "1")).await;
     assert_eq!(late.unwrap_err().to_string(), told);
     let read = store.get("a", At::Latest).await.unwrap();
@@ -385,3 +461,6 @@ async fn a_full_disk_ends_the_writing_and_nothing_else() {
     assert_eq!(read.entry.unwrap().value, "1");
     assert_eq!(put(&again, "b", "1").await, Revision(2));
 }
+
+mod past;
+mod space;

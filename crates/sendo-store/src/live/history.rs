@@ -25,21 +25,14 @@ pub(crate) struct History {
     oldest: Revision,
     logged_changes: usize,
     logged_bytes: usize,
+    /// The size of all values in `current`.
+    current_bytes: usize,
 }
 
 #[derive(Clone)]
 struct Logged {
     batch: Batch,
     at: Moment,
-}
-
-impl Logged {
-    /// Bytes that only the log keeps alive: what a change replaced. What it put
-    /// is current, or what a later change replaced.
-    fn bytes(&self) -> usize {
-        let replaced = self.batch.changes.iter().filter_map(|c| c.before.as_ref());
-        replaced.map(|entry| entry.value.len()).sum()
-    }
 }
 
 impl History {
@@ -52,6 +45,7 @@ impl History {
         at: Moment,
     ) -> Self {
         let mut history = History {
+            current_bytes: current.values().map(|entry| entry.value.len()).sum(),
             current,
             newest,
             oldest,
@@ -65,7 +59,7 @@ impl History {
 
     fn log(&mut self, logged: Logged) {
         self.logged_changes += logged.batch.changes.len();
-        self.logged_bytes += logged.bytes();
+        self.logged_bytes += logged.batch.replaced_bytes();
         self.log.insert(logged.batch.revision, logged);
     }
 
@@ -75,6 +69,16 @@ impl History {
 
     pub(crate) fn oldest(&self) -> Revision {
         self.oldest
+    }
+
+    /// How many entries there are now.
+    pub(crate) fn entries(&self) -> usize {
+        self.current.len()
+    }
+
+    /// The size of the values of all entries there are now.
+    pub(crate) fn current_bytes(&self) -> usize {
+        self.current_bytes
     }
 
     /// Fails unless every change after `revision` is kept.
@@ -182,12 +186,32 @@ impl History {
         state
     }
 
-    /// Makes the writes, if the guards hold. `None` if that changes nothing.
+    /// Makes a transaction and what follows it, or nothing. Gives what each of them
+    /// that changed something did.
     pub(crate) fn commit(
         &mut self,
-        transaction: Transaction,
+        mut transaction: Transaction,
         at: Moment,
-    ) -> Result<Option<Batch>, Error> {
+    ) -> Result<Vec<Batch>, Error> {
+        let Some(mut next) = transaction.then.take() else {
+            return Ok(self.commit_one(transaction, at)?.into_iter().collect());
+        };
+        let mut after = self.clone();
+        let mut batches = Vec::from_iter(after.commit_one(transaction, at)?);
+        loop {
+            let following = next.then.take();
+            batches.extend(after.commit_one(*next, at)?);
+            match following {
+                Some(following) => next = following,
+                None => break,
+            }
+        }
+        *self = after;
+        Ok(batches)
+    }
+
+    /// Makes the writes, if the guards hold. `None` if that changes nothing.
+    fn commit_one(&mut self, transaction: Transaction, at: Moment) -> Result<Option<Batch>, Error> {
         check_distinct(&transaction.writes)?;
         for guard in &transaction.guards {
             self.check_guard(guard)?;
@@ -228,6 +252,7 @@ impl History {
         let (key, now, before) = match write {
             Write::Put(key, value) => {
                 let before = self.current.get(&key).cloned();
+                self.current_bytes += value.len();
                 let entry = Arc::new(Entry {
                     key: Key::clone(&key),
                     value,
@@ -243,6 +268,7 @@ impl History {
                 (key, None, Some(before))
             }
         };
+        self.current_bytes -= before.as_ref().map_or(0, |entry| entry.value.len());
         Some(Arc::new(Change {
             key,
             now,
@@ -284,7 +310,7 @@ impl History {
         {
             self.log.remove(&revision);
             self.logged_changes -= first.batch.changes.len();
-            self.logged_bytes -= first.bytes();
+            self.logged_bytes -= first.batch.replaced_bytes();
             self.oldest = revision;
             forgotten.push(first.batch);
         }

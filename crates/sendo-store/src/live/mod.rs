@@ -86,25 +86,32 @@ impl Live {
         self.lock().history.oldest()
     }
 
-    /// Makes the writes of a transaction and tells who watches. `None` if they change nothing.
+    /// Makes the writes of a transaction and tells who watches. Gives the newest
+    /// revision; `None` if the writes change nothing.
     pub(crate) fn commit(
         &self,
         transaction: Transaction,
         now: Moment,
-    ) -> Result<Option<Batch>, Error> {
+    ) -> Result<Option<Revision>, Error> {
         let mut state = self.lock();
-        let Some(batch) = state.history.commit(transaction, now)? else {
+        let State { history, feeds, .. } = &mut *state;
+        let batches = history.commit(transaction, now)?;
+        let Some(last) = batches.last() else {
             return Ok(None);
         };
-        let waiting = state.feeds.publish(&batch);
-        let stale = state.history.earlier(batch.revision, FRESH);
+        let revision = last.revision;
+        let waiting: Vec<_> = batches.iter().flat_map(|b| feeds.publish(b)).collect();
+        let stale = batches
+            .iter()
+            .filter_map(|b| history.earlier(b.revision, FRESH));
+        let stale: Vec<Batch> = stale.collect();
         drop(state);
 
         // Wakers, and the memos in what is forgotten, run code that is not
         // ours: never under the lock.
         self.wake(waiting);
         forget_derived(stale);
-        Ok(Some(batch))
+        Ok(Some(revision))
     }
 
     fn wake(&self, watchers: Vec<Waker>) {

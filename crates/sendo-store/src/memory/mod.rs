@@ -48,12 +48,12 @@ impl Memory {
 
     fn commit_now(&self, transaction: Transaction) -> Result<Revision, Error> {
         let now = self.clock.now();
-        let Some(batch) = self.live.commit(transaction, now)? else {
+        let Some(revision) = self.live.commit(transaction, now)? else {
             return Ok(self.live.newest());
         };
         self.live
             .forget(|history| history.trim(&self.retention, now, SLICE));
-        Ok(batch.revision)
+        Ok(revision)
     }
 }
 
