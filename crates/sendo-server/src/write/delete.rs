@@ -240,11 +240,15 @@ async fn write(
                     at: entry.modified,
                 }));
             }
+            // At once: between the two, the node would find the mark and delete the pod
+            // itself, and a process that ends there would leave the mark alone. Kubernetes
+            // commits twice and takes it for success if the pod has gone meanwhile
+            // (apiserver v1.36, registry/generic/registry/store.go, `ignoreNotFound`);
+            // one that had gone before it was marked is not found, there and here.
             let put = guarded(entry.modified).put(entry.key.clone(), value.clone());
-            let marked = store.commit(put).await?;
-            let at = store
-                .commit(guarded(marked).delete(entry.key.clone()))
-                .await?;
+            let claims = allocation::on_delete(call, &object);
+            let delete = claims.join(Transaction::new().delete(entry.key.clone()));
+            let at = store.commit(put.then(delete)).await?;
             Ok(Outcome::Gone(Stored { value, at }))
         }
     }
