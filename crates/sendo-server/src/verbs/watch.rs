@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use sendo_apimachinery::Status;
-use sendo_store::{At, Batch, Change, Error, KeyRange, Revision, Watch};
+use sendo_store::{At, Batch, Change, Entry, Error, Key, KeyRange, Page, Revision, Store, Watch};
 use sendo_world::{Clock, Moment, Stop};
 use serde_json::Value;
 
@@ -72,6 +72,8 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
     let mut feed = Feed {
         events,
         selection,
+        initial,
+        closes: closes_with_bookmark(&options),
         changes,
         ready: VecDeque::new(),
         bookmarks: options.bookmarks,
@@ -88,9 +90,6 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
         ended: false,
     };
     feed.arm(now);
-    if let Some(initial) = initial {
-        feed.start(initial, closes_with_bookmark(&options));
-    }
     let stream = stream::unfold(feed, |mut feed| async move {
         let bytes = feed.next().await?;
         Some((bytes, feed))
@@ -105,7 +104,7 @@ async fn begin(
     version: Revision,
     range: &KeyRange,
     selection: &Selection,
-) -> Result<(Option<Vec<Stored>>, Watch), Status> {
+) -> Result<(Option<Initial>, Watch), Status> {
     let store = &call.server.store;
     let since = call
         .resource
@@ -136,15 +135,8 @@ async fn begin(
         .await
         .map_err(backend)?;
     let changes = store.watch(range.clone(), page.revision).map_err(too_old)?;
-    let initial = page
-        .entries
-        .iter()
-        .filter(|entry| selection.may_match(&entry.key))
-        .map(|entry| Stored {
-            value: entry.value.clone(),
-            at: entry.modified,
-        });
-    Ok((Some(initial.collect()), changes))
+    let initial = Initial::new(Arc::clone(store), page, selection);
+    Ok((Some(initial), changes))
 }
 
 fn too_old(error: Error) -> Status {
@@ -174,10 +166,61 @@ fn lifetime(call: &Call<'_>, options: &ListOptions) -> Duration {
     }
 }
 
+/// What there was when the watch began, as far as it was not written yet.
+///
+/// Nothing of it is kept alive for a client that does not read: the store has what
+/// is current, and what was replaced as long as its history reaches back. A client
+/// that reads on later than that has been too slow, as it is for changes.
+struct Initial {
+    store: Arc<dyn Store>,
+    at: Revision,
+    entries: std::vec::IntoIter<(Weak<Entry>, Key)>,
+}
+
+impl Initial {
+    fn new(store: Arc<dyn Store>, page: Page, selection: &Selection) -> Self {
+        let chosen = page.entries.iter();
+        let chosen = chosen.filter(|entry| selection.may_match(&entry.key));
+        let entries: Vec<_> = chosen
+            .map(|entry| (Arc::downgrade(entry), Key::clone(&entry.key)))
+            .collect();
+        Initial {
+            store,
+            at: page.revision,
+            entries: entries.into_iter(),
+        }
+    }
+
+    /// The next object; an error if what it was is no longer kept.
+    async fn next(&mut self) -> Option<Result<Stored, Error>> {
+        loop {
+            let (entry, key) = self.entries.next()?;
+            let found = match entry.upgrade() {
+                Some(entry) => Some(entry),
+                // Out of memory; the store knows whether out of its history too.
+                None => match self.store.get(&key, At::Revision(self.at)).await {
+                    Ok(found) => found.entry,
+                    Err(error) => return Some(Err(error)),
+                },
+            };
+            if let Some(entry) = found {
+                return Some(Ok(Stored {
+                    value: entry.value.clone(),
+                    at: entry.modified,
+                }));
+            }
+        }
+    }
+}
+
 /// One client's watch. It is driven by whoever reads its body, and ends with it.
 struct Feed {
     events: Events,
     selection: Selection,
+    /// What comes before the changes; `None` when all of it is written.
+    initial: Option<Initial>,
+    /// Whether a bookmark says so then.
+    closes: bool,
     changes: Watch,
     /// Events that are encoded and not yet read.
     ready: VecDeque<Bytes>,
@@ -192,26 +235,39 @@ struct Feed {
 }
 
 impl Feed {
-    /// Queues the initial state.
-    fn start(&mut self, initial: Vec<Stored>, close: bool) {
+    /// Writes as much of the initial state as travels together.
+    async fn go_on_with(&mut self, mut initial: Initial) {
         let mut chunk = Vec::new();
-        for stored in &initial {
-            if !self.selection.is_everything()
-                && !self.selection.matches(&self.events.decode(stored))
+        let mut outcome = Ok(true);
+        while chunk.len() < CHUNK {
+            let stored = match initial.next().await {
+                Some(Ok(stored)) => stored,
+                Some(Err(error)) => {
+                    outcome = Err(error);
+                    break;
+                }
+                None => {
+                    outcome = Ok(false);
+                    break;
+                }
+            };
+            if self.selection.is_everything()
+                || self.selection.matches(&self.events.decode(&stored))
             {
-                continue;
-            }
-            self.events.write(&mut chunk, EventType::Added, stored);
-            if chunk.len() >= CHUNK {
-                self.ready.push_back(std::mem::take(&mut chunk).into());
+                self.events.write(&mut chunk, EventType::Added, &stored);
             }
         }
         if !chunk.is_empty() {
             self.ready.push_back(chunk.into());
         }
-        if close {
-            self.ready
-                .push_back(self.events.bookmark(self.changes.progress(), true));
+        match outcome {
+            Ok(true) => self.initial = Some(initial),
+            Ok(false) if self.closes => {
+                let end = self.events.bookmark(self.changes.progress(), true);
+                self.ready.push_back(end);
+            }
+            Ok(false) => {}
+            Err(error) => self.fail(error),
         }
     }
 
@@ -222,6 +278,10 @@ impl Feed {
             }
             if self.ended {
                 return None;
+            }
+            if let Some(initial) = self.initial.take() {
+                self.go_on_with(initial).await;
+                continue;
             }
             tokio::select! {
                 biased;
@@ -258,7 +318,7 @@ impl Feed {
 
     /// Takes in what has happened next, if anything has; whether it did.
     fn take_next(&mut self) -> bool {
-        if self.ended {
+        if self.ended || self.initial.is_some() {
             return false;
         }
         let next = self.changes.next().now_or_never();
