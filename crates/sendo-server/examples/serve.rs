@@ -8,6 +8,7 @@
 //! No controllers run beside it, so the two objects that every new namespace
 //! gets from them (`default` ServiceAccount, `kube-root-ca.crt`) are made here.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -32,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = ApiServer::start(options).await?;
     let authority = Authority::new(world.clock().wall())?;
     let serving = server.serve(([127, 0, 0, 1], 0).into(), authority).await?;
-    std::fs::write(&path, serving.kubeconfig())?;
+    write_private(&path, &serving.kubeconfig())?;
     println!(
         "listening on https://{}, kubeconfig in {path}",
         serving.address()
@@ -82,6 +83,19 @@ async fn furnish_namespaces(caller: Caller, authority: String) {
             }
         }
     }
+}
+
+/// Writes a new file that only its owner can read: it holds the administrator's key.
+fn write_private(path: &str, content: &str) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(content.as_bytes())
 }
 
 async fn post(caller: &Caller, path: &str, object: Value) {
