@@ -3,7 +3,7 @@
 
 mod entry;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
@@ -45,6 +45,9 @@ pub struct Core<K> {
     work: Slab<Work>,
     /// The sum of the moments at which those were handed out.
     working_since: Duration,
+    /// Until when entries that were retried were to wait, by entry. Beside the
+    /// entries, as few have failed.
+    backing_off: BTreeMap<u32, At>,
     reasons: ReasonNumbers,
     adds: u64,
     retries: u64,
@@ -70,7 +73,7 @@ pub struct Pick<K> {
     pub ticket: Ticket,
     /// Its key.
     pub key: K,
-    /// How many times it was retried since it was last forgotten.
+    /// How many times it was retried since it was last forgotten, as [`Core::retry`] counts.
     pub attempts: u32,
     /// The priority it was picked with.
     pub priority: Priority,
@@ -99,6 +102,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             working: List::EMPTY,
             work: Slab::new(),
             working_since: Duration::ZERO,
+            backing_off: BTreeMap::new(),
             reasons: ReasonNumbers::default(),
             adds: 0,
             retries: 0,
@@ -127,6 +131,10 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
 
     /// Adds `key` once more after the limiter's delay, which is returned;
     /// `None` if the queue is shut down.
+    ///
+    /// An entry that something else has brought up before its last delay was over
+    /// waits for the rest of that one, and the attempt is not counted: however
+    /// often it is added meanwhile, attempts grow no faster than time passes.
     pub fn retry(&mut self, now: Moment, key: K) -> Option<Duration> {
         if self.closed {
             return None;
@@ -140,6 +148,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
         let delay = self.options.limiter.delay(0, now.moment());
         let at = self.insert(now, key, hash, Add::because(Reason::RETRY).after(delay));
         self.entry(at).attempts = 1;
+        self.backing_off.insert(at, now.after(delay));
         Some(delay)
     }
 
@@ -167,13 +176,18 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     pub fn forget(&mut self, key: &K) {
         let hash = self.hash(key);
         if let Some(at) = self.find(hash, key) {
-            self.entry(at).attempts = 0;
+            self.start_anew(at);
         }
     }
 
     /// As [`Core::forget`], for an entry in work.
     pub fn forget_picked(&mut self, ticket: Ticket) {
-        self.entry(ticket.0).attempts = 0;
+        self.start_anew(ticket.0);
+    }
+
+    fn start_anew(&mut self, at: u32) {
+        self.entry(at).attempts = 0;
+        self.backing_off.remove(&at);
     }
 
     /// Hands out the next entry, if one is ready.
@@ -413,13 +427,23 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     }
 
     fn retry_entry(&mut self, now: At, at: u32) -> Duration {
-        let attempts = self.entry(at).attempts;
-        let delay = self.options.limiter.delay(attempts.into(), now.moment());
-        let entry = self.entry(at);
-        entry.attempts = attempts.saturating_add(1);
-        let priority = entry.priority;
+        let left = self.backing_off.get(&at).map(|until| until.since(now));
+        let delay = match left.filter(|left| !left.is_zero()) {
+            Some(left) => left,
+            None => self.back_off(now, at),
+        };
+        let priority = self.entry(at).priority;
         let add = Add::because(Reason::RETRY).after(delay).priority(priority);
         self.merge(now, at, add);
+        delay
+    }
+
+    /// Counts an attempt and says how long to wait for the next.
+    fn back_off(&mut self, now: At, at: u32) -> Duration {
+        let attempts = self.entry(at).attempts;
+        let delay = self.options.limiter.delay(attempts.into(), now.moment());
+        self.entry(at).attempts = attempts.saturating_add(1);
+        self.backing_off.insert(at, now.after(delay));
         delay
     }
 
@@ -467,6 +491,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     fn remove(&mut self, at: u32) {
         let hash = self.entries.remove(at as usize).hash;
         self.by_key.remove(hash, at);
+        self.backing_off.remove(&at);
         if self.entries.is_empty() && self.entries.capacity() > KEEP_CAPACITY {
             self.entries = Slab::new();
             self.by_key = Table::default();

@@ -185,8 +185,94 @@ fn an_event_does_not_wait_for_a_backoff() {
     core.retry(at(0), "a");
     core.add(at(1), "a", EVENT);
     let pick = core.pick(at(1)).unwrap();
-    assert_eq!(pick.attempts, 2);
+    assert_eq!(pick.attempts, 1);
     assert_eq!(pick.reasons.to_string(), "retry, event");
+}
+
+#[test]
+fn a_failure_before_the_backoff_was_over_waits_for_the_rest_of_it() {
+    let mut core = core();
+    let delays = [5, 10, 20].map(Duration::from_millis);
+    let mut now = at(0);
+    core.add(now, "a", EVENT);
+    for delay in delays {
+        let pick = core.pick(now).unwrap();
+        assert_eq!(core.retry_picked(now, pick.ticket), Some(delay));
+        core.done(now, pick.ticket);
+        now = now + delay;
+    }
+    // Of the 20 ms that it is to wait after its third failure, 15 are left.
+    let early = at(5 + 10 + 5);
+    core.add(early, "a", EVENT);
+    let pick = core.pick(early).unwrap();
+    assert_eq!(pick.attempts, 3);
+    let rest = Duration::from_millis(15);
+    assert_eq!(core.retry_picked(early, pick.ticket), Some(rest));
+    core.done(early, pick.ticket);
+    assert_eq!(core.next_due(), Some(now));
+    let pick = core.pick(now).unwrap();
+    assert_eq!(pick.attempts, 3);
+    let next = Duration::from_millis(40);
+    assert_eq!(core.retry_picked(now, pick.ticket), Some(next));
+    // Forgotten, it waits for nothing that was before.
+    core.forget_picked(pick.ticket);
+    let first = Duration::from_millis(5);
+    assert_eq!(core.retry_picked(now, pick.ticket), Some(first));
+}
+
+#[test]
+fn eighteen_events_in_a_second_do_not_put_off_the_next_retry() {
+    let mut core = core();
+    let mut now = at(0);
+    for event in 0..18 {
+        now = at(event * 55);
+        core.add(now, "a", EVENT);
+        while let Some(pick) = core.pick(now) {
+            core.retry_picked(now, pick.ticket);
+            core.done(now, pick.ticket);
+        }
+    }
+    let next = core.next_due().unwrap();
+    assert!(next - now <= Duration::from_secs(1), "{:?}", next - now);
+}
+
+#[test]
+fn attempts_grow_no_faster_than_time_whatever_adds_the_key() {
+    for seed in 0..100 {
+        let random = Random::from_seed(seed);
+        let backoff = Backoff::default();
+        let mut core = core();
+        let (mut now, mut counted, mut waited) = (at(0), 0, Duration::ZERO);
+        core.add(now, "a", EVENT);
+        for _ in 0..200 {
+            if random.below(0..2) == 0 {
+                core.add(now, "a", EVENT);
+            }
+            if let Some(pick) = core.pick(now) {
+                // Some fail after a while, with events meanwhile.
+                now = now + Duration::from_millis(random.below(0..3));
+                if random.below(0..4) == 0 {
+                    core.add(now, "a", EVENT);
+                }
+                if pick.attempts > counted {
+                    waited += backoff.after(counted);
+                    counted += 1;
+                }
+                assert_eq!(pick.attempts, counted, "seed {seed}");
+                let delay = core.retry_picked(now, pick.ticket).unwrap();
+                assert!(delay <= backoff.after(counted), "seed {seed}");
+                core.done(now, pick.ticket);
+            }
+            now = now + Duration::from_millis(random.below(0..40));
+            let last = counted.checked_sub(1).map(|last| backoff.after(last));
+            let before_last = waited - last.unwrap_or_default();
+            assert!(
+                now - at(0) >= before_last,
+                "seed {seed}: {counted} by {now:?}"
+            );
+        }
+        assert!(counted > 5, "seed {seed}: {counted}");
+    }
 }
 
 #[test]
@@ -298,6 +384,8 @@ struct ModelEntry {
     ready: Option<(u64, u64)>,
     working: Option<i32>,
     attempts: u32,
+    /// Until when it was to wait after its last failure that counted.
+    backing_off: Option<Moment>,
 }
 
 impl Model {
@@ -402,8 +490,15 @@ fn it_behaves_as_its_rules_say_whatever_is_done_to_it() {
                 4 => {
                     let delay = core.retry(now, key).unwrap();
                     let entry = model.entries.entry(key).or_default();
-                    let expected = Backoff::default().after(entry.attempts);
-                    entry.attempts += 1;
+                    let expected = match entry.backing_off {
+                        Some(until) if until > now => until - now,
+                        _ => {
+                            let expected = Backoff::default().after(entry.attempts);
+                            entry.attempts += 1;
+                            entry.backing_off = Some(now + expected);
+                            expected
+                        }
+                    };
                     assert_eq!(delay, expected, "seed {seed}");
                     let held = entry.pending.map(|(_, _, held)| held);
                     let priority = entry.working.or(held).unwrap_or_default();

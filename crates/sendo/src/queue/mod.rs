@@ -5,6 +5,10 @@
 //! the work is done. Entries wait for a delay or a backoff, are ordered by
 //! priority, and inside a priority come out in the order they became ready.
 //!
+//! A key that waits for its backoff is handed out at once if something else adds
+//! it, as that may be what it waited for. If it fails again before the backoff was
+//! over, it waits for the rest of it, and not for a longer one.
+//!
 //! ```
 //! use sendo::queue::{Add, Options, Priority, Queue, Reason};
 //! use sendo::World;

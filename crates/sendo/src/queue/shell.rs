@@ -99,7 +99,8 @@ impl<K: Hash + Eq + Clone + Debug + Send + 'static> Queue<K> {
     }
 
     /// Adds `key` once more after the limiter's delay, which is returned, and
-    /// counts the attempt; `None` after a shutdown.
+    /// counts the attempt, unless the last delay is not over yet: see [`Core::retry`].
+    /// `None` after a shutdown.
     ///
     /// A worker uses [`Picked::retry`], which keeps the priority as well.
     pub fn retry(&self, key: K) -> Option<Duration> {
@@ -279,7 +280,8 @@ impl<K: Hash + Eq + Clone + Debug + Send + 'static> Picked<K> {
     }
 
     /// Adds the key once more, with its priority, after the limiter's delay,
-    /// which is returned, and counts the attempt; `None` after a shutdown.
+    /// which is returned, and counts the attempt, unless the last delay is not over
+    /// yet: see [`Core::retry`]. `None` after a shutdown.
     pub fn retry(&self) -> Option<Duration> {
         let shared = &self.queue.shared;
         shared.change(|core, now| core.retry_picked(now, self.pick.ticket))

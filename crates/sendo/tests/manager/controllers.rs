@@ -350,3 +350,27 @@ async fn what_finds_its_object_gone_is_no_failure() {
     let lines = tracing.lines();
     assert_eq!(lines.iter().find(|line| line.contains("ERROR")), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_do_not_put_off_the_retry_of_a_key_that_fails() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let log = Log::default();
+    let seen = log.clone();
+    let controller =
+        Controller::new::<ConfigMap>().reconcile(move |_: Arc<ConfigMap>, _: Context| {
+            seen.add("tried");
+            async { Err(sendo::Error::message("not yet")) }
+        });
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    for value in 1..=18 {
+        place.touch("a", value).await;
+        place.pass(SECOND / 20).await;
+    }
+    assert!(log.take().len() >= 18, "an event waits for nothing");
+    place.pass(5 * SECOND).await;
+    assert!(log.count() >= 2, "{}", log.count());
+    place.end([running]).await;
+}
