@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use crate::Event;
@@ -117,29 +118,43 @@ pub fn changed<K>(differ: impl Fn(&K, &K) -> bool + Send + Sync + 'static) -> Pr
 /// Stops updates that left `metadata.generation` as it was: those of status,
 /// labels, annotations and finalizers.
 ///
-/// Deletion with a finalizer raises the generation, so it passes.
+/// Deletion with a finalizer raises the generation, so it passes. So does a
+/// [resync](crate::Config::resync), here and below: it is to reconcile everything
+/// again, though nothing has changed. To stop it too: `& version_changed()`.
 pub fn generation_changed<K: Resource>() -> Predicate<K> {
-    changed(|old: &K, new| old.meta().generation != new.meta().generation)
+    metadata_changed(|old, new| old.generation != new.generation)
 }
 
-/// Stops updates that changed nothing at all, such as those of a resync.
+/// Stops updates that changed nothing at all: those of a resync.
 pub fn version_changed<K: Resource>() -> Predicate<K> {
     changed(|old: &K, new| old.meta().resource_version != new.meta().resource_version)
 }
 
-/// Stops updates that left the labels as they were.
+/// Stops updates that left the labels as they were, but for a resync.
 pub fn labels_changed<K: Resource>() -> Predicate<K> {
-    changed(|old: &K, new| old.meta().labels != new.meta().labels)
+    metadata_changed(|old, new| old.labels != new.labels)
 }
 
-/// Stops updates that left the annotations as they were.
+/// Stops updates that left the annotations as they were, but for a resync.
 pub fn annotations_changed<K: Resource>() -> Predicate<K> {
-    changed(|old: &K, new| old.meta().annotations != new.meta().annotations)
+    metadata_changed(|old, new| old.annotations != new.annotations)
 }
 
-/// Stops updates that left the finalizers as they were.
+/// Stops updates that left the finalizers as they were, but for a resync.
 pub fn finalizers_changed<K: Resource>() -> Predicate<K> {
-    changed(|old: &K, new| old.meta().finalizers != new.meta().finalizers)
+    metadata_changed(|old, new| old.finalizers != new.finalizers)
+}
+
+/// Passes what [`changed`] passes, and updates without any change: a resync.
+fn metadata_changed<K: Resource>(
+    differ: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static,
+) -> Predicate<K> {
+    changed(move |old: &K, new: &K| {
+        let (old, new) = (old.meta(), new.meta());
+        let is_resync =
+            old.resource_version.is_some() && old.resource_version == new.resource_version;
+        is_resync || differ(old, new)
+    })
 }
 
 #[cfg(test)]
@@ -167,6 +182,19 @@ mod tests {
             object: pod(1, "a"),
             initial: true
         }));
+    }
+
+    #[test]
+    fn a_resync_passes_where_nothing_has_changed() {
+        let mut same = Pod::clone(&pod(1, "a"));
+        same.metadata.resource_version = Some("7".to_owned());
+        let same = Arc::new(same);
+        let resync = update(same.clone(), same);
+        assert!(generation_changed().passes(&resync));
+        assert!(labels_changed().passes(&resync));
+        assert!(annotations_changed().passes(&resync));
+        assert!(finalizers_changed().passes(&resync));
+        assert!(!(generation_changed() & version_changed()).passes(&resync));
     }
 
     #[test]

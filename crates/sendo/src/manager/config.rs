@@ -35,6 +35,8 @@ pub struct Config {
     pub rate: Option<Rate>,
     /// How often every cached object is reconciled again without any event;
     /// never by default. See [`CacheOptions::resync`](crate::cache::CacheOptions::resync).
+    /// Predicates on what has changed let it pass, but for
+    /// [`version_changed`](crate::predicate::version_changed) and those of one's own.
     pub resync: Option<Duration>,
     /// Whether the kinds that the program [defines](crate::Manager::defines) are
     /// installed or brought up to date when it starts. Not by default: it takes
