@@ -100,18 +100,23 @@ impl From<Error> for Box<dyn StdError + Send + Sync> {
 /// The message and the chain of its causes, joined by `: `.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = self.source.to_string();
-        let mut cause = self.source.source();
-        while let Some(error) = cause {
-            let next = error.to_string();
-            // Many errors repeat their cause in their own message.
-            if !text.contains(&next) {
-                text = format!("{text}: {next}");
-            }
-            cause = error.source();
-        }
-        f.write_str(&text)
+        f.write_str(&with_causes(&*self.source))
     }
+}
+
+/// The message of an error and the chain of its causes, joined by `: `.
+pub(crate) fn with_causes(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // Many errors repeat their cause in their own message.
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 impl fmt::Debug for Error {

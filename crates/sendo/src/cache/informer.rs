@@ -21,6 +21,7 @@ use super::snapshot::{Snapshot, View};
 use super::state::{Unreadable, Verb, WatchError, WatchFailure, WatchState};
 use super::store::{Change, Scope, Store};
 use super::subscription::{Subscribers, Subscription};
+use super::telling::Telling;
 use crate::object::{Kind, Object, ObjectKey, Uid};
 
 /// The cached objects of a kind, or of a part of it. Cheap to clone: all clones
@@ -80,6 +81,16 @@ impl<K: Object> Informer<K> {
         Snapshot::new(self.shared.view())
     }
 
+    /// Whether both are one informer.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether every object of the kind is cached.
+    pub(crate) fn is_of_all(&self) -> bool {
+        *self.shared.selection == Selection::default()
+    }
+
     /// Waits until all that was there has been listed once. Returns at once
     /// afterwards, whatever happens to the watch; never, if it never succeeds.
     ///
@@ -109,6 +120,7 @@ pub(super) struct Shared {
     kind: Arc<Kind>,
     selection: Arc<Selection>,
     codec: Arc<Codec>,
+    clock: Clock,
     inner: Mutex<Inner>,
     /// What readers see. Locked only to exchange or to copy the reference.
     published: RwLock<Arc<View>>,
@@ -126,6 +138,8 @@ struct Inner {
     subscribers: Subscribers,
     unsynced: BTreeSet<Scope>,
     failures: BTreeMap<Scope, WatchFailure>,
+    /// What the log says of failures.
+    telling: BTreeMap<Scope, Telling>,
     /// Whether the API server has told of the kind, rather than this program.
     discovered: bool,
     unreadable: BTreeMap<ObjectKey, Undecoded>,
@@ -151,9 +165,10 @@ impl Shared {
             unsynced: watch::Sender::new(unsynced.len()),
             inner: Mutex::new(Inner {
                 store: Store::new(kind.clone(), selection.clone(), codec.clone()),
-                subscribers: Subscribers::new(clock),
+                subscribers: Subscribers::new(clock.clone()),
                 unsynced,
                 failures: BTreeMap::new(),
+                telling: BTreeMap::new(),
                 discovered: false,
                 unreadable: BTreeMap::new(),
                 lists: 0,
@@ -165,6 +180,7 @@ impl Shared {
             kind,
             selection,
             codec,
+            clock,
         }
     }
 
@@ -219,7 +235,12 @@ impl Shared {
         }
         match update {
             Update::Failed(verb, error) => self.failed(scope, verb, error, now),
-            Update::Recovered => self.recovered(scope),
+            Update::Opened => self.lock().watches += 1,
+            Update::Recovered => {
+                let mut inner = self.lock();
+                inner.watches += 1;
+                self.recovered(&mut inner, scope);
+            }
             Update::Listed(list, unreadable) => {
                 for object in &unreadable {
                     self.warn_unreadable(object);
@@ -229,6 +250,7 @@ impl Shared {
                 let mut changed = self.lock();
                 let inner = &mut *changed;
                 inner.lists += 1;
+                self.recovered(inner, scope);
                 inner.unreadable.retain(|key, _| !covers(scope, key));
                 let unreadable = unreadable.into_iter();
                 inner
@@ -322,39 +344,40 @@ impl Shared {
         drop(old);
     }
 
-    fn failed(&self, scope: &Scope, verb: Verb, cause: WatchError, now: Timestamp) {
+    fn failed(&self, scope: &Scope, verb: Verb, cause: WatchError, wall: Timestamp) {
+        let now = self.clock.now();
         let mut inner = self.lock();
         let before = inner.failures.get(scope);
-        let attempts = before.map_or(1, |before| before.attempts.saturating_add(1));
-        let news = match inner.discovered {
-            // A kind that is gone is let go of before it is tried again.
-            true => attempts == 2,
-            false => before.is_none_or(|before| before.cause != cause),
-        };
         let failure = WatchFailure {
             kind: (*self.kind).clone(),
             namespace: scope.clone(),
             verb,
             cause,
-            since: before.map_or(now, |before| before.since),
-            attempts,
+            since: before.map_or(wall, |before| before.since),
+            attempts: before.map_or(1, |before| before.attempts.saturating_add(1)),
+            began: before.map_or(now, |before| before.began),
         };
-        match (&failure.cause, news) {
-            (WatchError::NotServed, _) if inner.discovered => tracing::debug!("{failure}"),
+        let is_normal = match &failure.cause {
             // Comes with compaction and with long silence: nothing is wrong.
-            (WatchError::Expired(_), _) => tracing::debug!("{failure}"),
-            (_, true) => tracing::warn!("{failure}"),
-            (_, false) => tracing::debug!("{failure}"),
+            WatchError::Expired(_) => true,
+            WatchError::NotServed => inner.discovered,
+            // A kind that is gone is let go of before it is tried again.
+            _ => inner.discovered && failure.attempts < 2,
+        };
+        let telling = inner.telling.entry(scope.clone()).or_default();
+        if !is_normal && telling.failed(&failure.cause, now) {
+            tracing::warn!("{failure}");
+        } else {
+            tracing::debug!("{failure}");
         }
         inner.failures.insert(scope.clone(), failure);
     }
 
-    fn recovered(&self, scope: &Scope) {
-        let mut inner = self.lock();
-        inner.watches += 1;
-        if let Some(failure) = inner.failures.remove(scope)
-            && !matches!(failure.cause, WatchError::Expired(_))
-        {
+    fn recovered(&self, inner: &mut Inner, scope: &Scope) {
+        let Some(failure) = inner.failures.remove(scope) else {
+            return;
+        };
+        if inner.telling.entry(scope.clone()).or_default().recovered() {
             tracing::info!(kind = %self.kind, since = %failure.since, "watching again");
         }
     }
@@ -381,6 +404,7 @@ impl Shared {
         WatchState {
             kind: (*self.kind).clone(),
             selection: (*self.selection).clone(),
+            discovered: inner.discovered,
             synced: inner.unsynced.is_empty(),
             objects: inner.store.view().objects.len(),
             failures: inner.failures.values().cloned().collect(),

@@ -15,6 +15,7 @@ mod options;
 mod overlay;
 mod pack;
 mod reader;
+mod readiness;
 mod reflector;
 mod selection;
 mod selector;
@@ -22,6 +23,7 @@ mod snapshot;
 mod state;
 mod store;
 mod subscription;
+mod telling;
 
 use std::any::{TypeId, type_name};
 use std::collections::BTreeMap;
@@ -37,12 +39,13 @@ use self::informer::Shared;
 use self::reader::Reader;
 use self::reflector::Reflector;
 use crate::client::request::Transport;
-use crate::object::{Kind, Object, ObjectKey, Typed, Uid};
+use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 
 pub use self::index::{Index, IndexValue};
 pub use self::informer::Informer;
 pub use self::listing::Listing;
 pub use self::options::{CacheOptions, KindOptions, PerKind};
+pub(crate) use self::readiness::Readiness;
 pub use self::selection::{Namespaces, Selection};
 pub use self::selector::{FieldSelector, InvalidSelector, Selector};
 pub use self::snapshot::Snapshot;
@@ -304,16 +307,18 @@ impl Cache {
         }
     }
 
-    /// The object under `key`, from whichever informer of this type and kind has it.
+    /// The newest state of the object under `key` that any informer of this type
+    /// and kind has.
     pub(crate) fn peek<K: Object>(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<K>> {
         let informers = self.lock();
-        let mut same = informers
+        let same = informers
             .iter()
             .filter(|(id, _)| id.kind == *kind && id.type_id == TypeId::of::<K>());
-        same.find_map(|(_, running)| {
-            let informer = Informer::new(running.informer.clone());
+        let found = same.filter_map(|(_, running)| {
+            let informer = Informer::<K>::new(running.informer.clone());
             informer.snapshot().get(key)
-        })
+        });
+        found.max_by_key(|object| object.version())
     }
 
     /// The kinds that are watched whole as `K`, in order.
@@ -333,15 +338,27 @@ impl Cache {
             .collect()
     }
 
+    /// Whether what is cached can be relied on.
+    pub(crate) fn readiness(&self) -> Readiness {
+        let now = self.shared.world.clock().now();
+        let informers = self.lock();
+        // Those without a watch of their own do as well as the one they follow.
+        let watching = informers.values().filter(|other| other.leader.is_none());
+        let mut readiness = Readiness::default();
+        for running in watching {
+            readiness.add(&running.informer.state(), now);
+        }
+        readiness
+    }
+
     /// What metrics show of this cache, for as long as somebody holds it.
     pub(crate) fn figures(&self) -> impl Fn() -> Option<Vec<Figures>> + Send + Sync + 'static {
         let weak = Arc::downgrade(&self.shared);
         move || {
             let shared = weak.upgrade()?;
             let now = shared.world.clock().wall();
-            let cache = Cache { shared };
-            let informers = cache.lock();
-            let informers: Vec<_> = informers.values().map(|r| r.informer.clone()).collect();
+            // How large objects are takes a look at each: nobody waits for that.
+            let informers = Cache { shared }.all_informers();
             let figures = informers.iter().map(|informer| {
                 let state = informer.state();
                 let since = |heard| now.duration_since(heard).unsigned_abs();
@@ -399,6 +416,11 @@ impl Cache {
     fn id<K: Object>(&self, kind: &Kind, selection: &Selection) -> InformerId {
         let options = self.shared.options.of::<K>(kind);
         InformerId::new::<K>(kind.clone(), options.select(selection.clone()))
+    }
+
+    fn all_informers(&self) -> Vec<Arc<Shared>> {
+        let informers = self.lock();
+        informers.values().map(|r| r.informer.clone()).collect()
     }
 
     fn of_kind(&self, kind: &Kind) -> Vec<Arc<Shared>> {

@@ -1,11 +1,13 @@
 //! How the watches are doing, for readiness, logs and errors.
 
 use std::fmt;
+use std::time::Duration;
 
-use sendo_world::Timestamp;
+use sendo_world::{Moment, Timestamp};
 
 use super::selection::Selection;
 use crate::client;
+use crate::error::with_causes;
 use crate::object::{Kind, ObjectKey};
 
 /// How the watch of a kind is doing.
@@ -17,6 +19,9 @@ pub struct WatchState {
     pub kind: Kind,
     /// The part of it that is watched.
     pub selection: Selection,
+    /// Whether the API server has told of the kind rather than the program, as for
+    /// [`source::every_kind`](crate::source::every_kind).
+    pub discovered: bool,
     /// Whether all that was there has been listed once. Stays true.
     pub synced: bool,
     /// How many objects the cache shows.
@@ -41,12 +46,24 @@ impl WatchState {
     pub fn is_healthy(&self) -> bool {
         self.synced && self.failures.is_empty()
     }
+
+    /// Whether nobody waits any more for what was there to be listed: the program
+    /// does not name the kind, and it could not be listed for half a minute, as
+    /// long as kube-controller-manager waits for all kinds
+    /// (garbagecollector.go: `initialSyncTimeout`).
+    pub(crate) fn is_given_up(&self, now: Moment) -> bool {
+        let mut failures = self.failures.iter();
+        self.discovered
+            && !self.synced
+            && failures.any(|failure| now.since(failure.began) >= Duration::from_secs(30))
+    }
 }
 
 impl fmt::Display for WatchState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(failure) = self.failures.first() {
-            return write!(f, "{failure}");
+        if !self.failures.is_empty() {
+            let failures: Vec<_> = self.failures.iter().map(ToString::to_string).collect();
+            return f.write_str(&failures.join("; "));
         }
         match self.synced {
             true => write!(f, "{}: watching {} objects", self.kind, self.objects),
@@ -70,6 +87,8 @@ pub struct WatchFailure {
     pub since: Timestamp,
     /// How often it was tried since then.
     pub attempts: u32,
+    /// Since when nothing has succeeded, whatever is done to the machine's time.
+    pub(crate) began: Moment,
 }
 
 impl fmt::Display for WatchFailure {
@@ -125,7 +144,7 @@ pub enum WatchError {
 
 impl From<client::Error> for WatchError {
     fn from(error: client::Error) -> Self {
-        let message = error.to_string();
+        let message = with_causes(&error);
         match error.code() {
             403 => WatchError::Forbidden(message),
             404 => WatchError::NotServed,

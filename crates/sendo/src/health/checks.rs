@@ -21,7 +21,8 @@ pub struct Checks {
     checks: Arc<Mutex<BTreeMap<String, Check>>>,
 }
 
-type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// One that passes may have a remark to make, or none: an empty text.
+type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// A check of that name exists already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,14 +51,27 @@ impl Checks {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Display,
     {
+        self.add_with_remarks(name, move || {
+            let outcome = check();
+            async move {
+                let outcome = outcome.await;
+                outcome.map(|()| String::new()).map_err(|e| e.to_string())
+            }
+        })
+    }
+
+    /// Adds a check that may pass and still have something to remark, which
+    /// `?verbose` shows.
+    pub(crate) fn add_with_remarks<C, F>(&self, name: &str, check: C) -> Result<(), NameTaken>
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<String, String>> + Send + 'static,
+    {
         let mut checks = self.lock();
         if checks.contains_key(name) {
             return Err(NameTaken(name.to_owned()));
         }
-        let check: Check = Arc::new(move || {
-            let outcome = check();
-            async move { outcome.await.map_err(|error| error.to_string()) }.boxed()
-        });
+        let check: Check = Arc::new(move || check().boxed());
         checks.insert(name.to_owned(), check);
         Ok(())
     }
@@ -72,7 +86,7 @@ impl Checks {
                 Part::Excluded
             } else {
                 match outcome(world, &check).await {
-                    Ok(()) => Part::Passed,
+                    Ok(remark) => Part::Passed(remark),
                     Err(cause) => Part::Failed(cause),
                 }
             };
@@ -85,7 +99,7 @@ impl Checks {
     /// Runs the check of that name; `None` if there is none.
     pub(super) async fn run_one(&self, world: &World, name: &str) -> Option<Result<(), String>> {
         let check = self.lock().get(name).cloned()?;
-        Some(outcome(world, &check).await)
+        Some(outcome(world, &check).await.map(drop))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Check>> {
@@ -93,7 +107,7 @@ impl Checks {
     }
 }
 
-async fn outcome(world: &World, check: &Check) -> Result<(), String> {
+async fn outcome(world: &World, check: &Check) -> Result<String, String> {
     let check = AssertUnwindSafe(async { check().await }).catch_unwind();
     match world.clock().timeout(LIMIT, check).await {
         Some(Ok(outcome)) => outcome,
@@ -111,7 +125,8 @@ pub struct Report {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    Passed,
+    /// With a remark, or an empty text.
+    Passed(String),
     Excluded,
     Failed(String),
 }
@@ -135,7 +150,8 @@ impl Report {
         let mut lines = String::new();
         for (name, part) in &self.parts {
             match part {
-                Part::Passed => writeln!(lines, "[+]{name} ok"),
+                Part::Passed(remark) if remark.is_empty() => writeln!(lines, "[+]{name} ok"),
+                Part::Passed(remark) => writeln!(lines, "[+]{name} ok: {remark}"),
                 Part::Excluded => writeln!(lines, "[+]{name} excluded: ok"),
                 Part::Failed(cause) => writeln!(lines, "[-]{name} failed: {cause}"),
             }

@@ -14,6 +14,10 @@ use crate::client::Rate;
 use crate::election::ElectionOptions;
 use crate::error::{Error, Result};
 
+/// What is logged unless told. `kube_client` logs an error for every request that
+/// gets no answer, which is each attempt of each watch while the API server is away.
+const LOG: &str = "info,kube_client::client::builder=off";
+
 /// The flags every program has. Each can also be set in the environment.
 ///
 /// A program with flags of its own takes these in beside them:
@@ -145,8 +149,10 @@ pub struct Args {
     )]
     pub shutdown_timeout: u64,
 
-    /// What to log, such as `info` or `warn,my_controller=debug`
-    #[arg(long, value_name = "FILTER", default_value = "info", env = "RUST_LOG")]
+    /// What to log, such as `info` or `warn,my_controller=debug`. By default without
+    /// kube's own line for each request that fails: what fails is told once by whoever
+    /// asked, with its cause
+    #[arg(long, value_name = "FILTER", default_value = LOG, env = "RUST_LOG")]
     pub log: String,
 
     /// Log lines as JSON
@@ -347,6 +353,47 @@ mod tests {
             let fix = "is not a number of seconds, such as `2` or `0.5`";
             assert!(refused.to_string().contains(fix), "{refused}");
         }
+    }
+
+    /// Lines of a log.
+    #[derive(Clone, Default)]
+    struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(line);
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is logged with this filter while requests to nobody fail.
+    async fn logged(filter: &str) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+            .with_writer(move || writer.clone())
+            .finish();
+        let _guard = tracing::subscriber::set_default(subscriber);
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", nobody.local_addr().unwrap());
+        drop(nobody);
+        let config = kube::Config::new(url.parse().unwrap());
+        let client = kube::Client::try_from(config).unwrap();
+        assert!(client.apiserver_version().await.is_err());
+        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn lines_of_kube_about_each_failed_request_are_left_out_unless_asked_for() {
+        let asked_for = logged("info").await;
+        assert!(asked_for.contains("ERROR"), "{asked_for}");
+        let by_default = parse(&[]).unwrap().log;
+        assert_eq!(logged(&by_default).await, "");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use sendo_world::{Stop, World};
 use tokio::sync::{mpsc, watch};
 
 use super::{Check, Config, Manager, RunContext, Runnable, Running, definitions};
-use crate::cache::{Cache, CacheOptions};
+use crate::cache::{Cache, CacheOptions, Readiness};
 use crate::client::{Client, ClientOptions, RateLimit};
 use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
 use crate::election::{Election, ElectionOptions, Gate, Status};
@@ -262,13 +262,14 @@ impl Life {
     async fn serve(&self, checks: Vec<Check>) -> Result<()> {
         let probes = self.probes.clone();
         let cache = self.cache.clone();
-        probes.ready.add("caches", move || {
-            let states = cache.states();
-            let unsynced = states
-                .iter()
-                .find(|state| !state.synced)
-                .map(ToString::to_string);
-            async move { unsynced.map_or(Ok(()), Err) }
+        probes.ready.add_with_remarks("caches", move || {
+            let Readiness { obstacles, remarks } = cache.readiness();
+            async move {
+                match obstacles.is_empty() {
+                    true => Ok(remarks.join("; ")),
+                    false => Err([obstacles, remarks].concat().join("; ")),
+                }
+            }
         })?;
         for Check { name, check } in checks {
             probes.ready.add(&name, check)?;

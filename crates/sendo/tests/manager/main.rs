@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::CustomResource;
+use kube::client::Body;
 use schemars::JsonSchema;
 use sendo::cache::{Cache, CacheOptions};
 use sendo::client::{Client, ClientOptions};
@@ -22,6 +23,7 @@ use sendo::{Config, Manager, ObjectKey, Running, World};
 use sendo_server::{ApiServer, Options};
 use sendo_store::{Memory, Retention};
 use serde::{Deserialize, Serialize};
+use tower::ServiceExt;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -62,6 +64,28 @@ impl Place {
     pub(crate) fn config(&self, name: &str) -> Config {
         let kube = kube::Client::new(self.server.client_service(), "default");
         Config::new(kube, self.world.child(name))
+    }
+
+    /// The same on a connection that breaks before each request that `is_lost`.
+    pub(crate) fn config_losing(
+        &self,
+        name: &str,
+        is_lost: impl Fn(&http::Request<Body>) -> bool + Clone + Send + 'static,
+    ) -> Config {
+        let server = self.server.client_service();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (server, is_lost) = (server.clone(), is_lost(&request));
+            async move {
+                match is_lost {
+                    true => Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)),
+                    false => Ok(server.oneshot(request).await.unwrap_or_else(|e| match e {})),
+                }
+            }
+        });
+        Config {
+            client: kube::Client::new(service, "default"),
+            ..self.config(name)
+        }
     }
 
     pub(crate) async fn run(&self, manager: Manager) -> Running {

@@ -1,5 +1,6 @@
 //! What a program shows of itself: probes, logs, metrics.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
@@ -74,6 +75,97 @@ async fn readiness_follows_caches_and_election_and_says_what_is_missing() {
     place.client.create(&Bar::crd()).await.unwrap();
     running.ready().await;
     assert_eq!(lines(&running).await, "[+]caches ok\n[+]election ok\n");
+    place.end([running]).await;
+}
+
+/// A program that watches ConfigMaps and Secrets, until the API server is `away`.
+fn watching_two_kinds(place: &Place, away: &Arc<AtomicBool>) -> Running {
+    let controller = Controller::new::<ConfigMap>()
+        .reads::<Secret>()
+        .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) });
+    let away = away.clone();
+    let is_lost = move |_: &http::Request<_>| away.load(Ordering::Relaxed);
+    let config = place.config_losing("program", is_lost);
+    let manager = Manager::new("program").controller(controller);
+    manager.start(config).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_ends_when_watches_fail_for_a_minute_and_all_are_named() {
+    let place = Place::new(1).await;
+    let away = Arc::new(AtomicBool::new(false));
+    let running = watching_two_kinds(&place, &away);
+    running.ready().await;
+    let lines = async || report(&running.probes().ready).await.lines();
+    assert_eq!(lines().await, "[+]caches ok\n");
+    away.store(true, Ordering::Relaxed);
+    // A watch lives ten minutes at most. Until one has failed for a minute, there
+    // is only something to remark.
+    let failing = async |sign: &str| {
+        for _ in 0..620 {
+            place.pass(SECOND).await;
+            let lines = lines().await;
+            if lines.contains("cannot watch") {
+                assert!(lines.starts_with(sign), "{lines}");
+                return;
+            }
+        }
+        panic!("nothing fails");
+    };
+    failing("[+]caches ok: cannot watch ").await;
+    place.pass(55 * SECOND).await;
+    failing("[+]caches ok: cannot watch ").await;
+    place.pass(5 * SECOND).await;
+    failing("[-]caches failed: cannot watch ").await;
+    place.pass(620 * SECOND).await;
+    let told = lines().await;
+    for kind in ["configmaps", "secrets"] {
+        let cause = format!("cannot watch {kind}/v1: no answer from the API server");
+        assert!(told.contains(&cause), "{told}");
+    }
+    assert!(told.contains("connection refused"), "{told}");
+    away.store(false, Ordering::Relaxed);
+    place.pass(60 * SECOND).await;
+    assert_eq!(lines().await, "[+]caches ok\n");
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_away_is_told_of_now_and_then_with_the_cause() {
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    let away = Arc::new(AtomicBool::new(true));
+    let running = watching_two_kinds(&place, &away);
+    place.pass(3600 * SECOND).await;
+    away.store(false, Ordering::Relaxed);
+    place.pass(60 * SECOND).await;
+    let told = |lines: &[String], words: &str| {
+        let lines = lines.iter().filter(|line| line.contains(words));
+        lines.cloned().collect::<Vec<_>>()
+    };
+    let lines = tracing.lines();
+    let first = told(&lines, "WARN");
+    assert!(first.len() >= 2 * 5 && first.len() <= 2 * 10, "{first:#?}");
+    assert!(first.iter().all(|line| line.contains("connection refused")));
+    assert!(first[first.len() - 1].contains(" attempts)"), "{first:#?}");
+    assert_eq!(told(&lines, "watching again").len(), 2, "{lines:#?}");
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_quiet_day_a_watch_is_opened_again_only_when_its_time_is_over() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let running = watching_two_kinds(&place, &Arc::default());
+    running.ready().await;
+    place.pass(24 * 3600 * SECOND).await;
+    for kind in ["configmaps", "secrets"] {
+        let of = |name: &str| metric(&running, &format!("{name}{{kind=\"{kind}/v1\"}}"));
+        let restarts = of("sendo_watch_restarts_total");
+        assert!((140.0..290.0).contains(&restarts), "{restarts}");
+        assert_eq!(of("sendo_watch_lists_total"), 1.0);
+        assert_eq!(of("sendo_watch_failing"), 0.0);
+    }
     place.end([running]).await;
 }
 

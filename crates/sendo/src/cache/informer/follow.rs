@@ -91,6 +91,7 @@ impl Shared {
             Update::Deleted(object) => deleted(self.describe(object.metadata())),
             Update::DeletedUnreadable(object) => deleted(self.describe_yet(object)),
             Update::Progress(version) => Update::Progress(*version),
+            Update::Opened => Update::Opened,
             Update::Recovered => Update::Recovered,
             Update::Failed(verb, cause) => Update::Failed(*verb, cause.clone()),
         }

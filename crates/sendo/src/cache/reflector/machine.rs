@@ -38,6 +38,11 @@ enum Phase {
     Streaming {
         objects: BTreeMap<ObjectKey, Held>,
         unreadable: BTreeMap<ObjectKey, Undecoded>,
+        /// The newest version that has come.
+        newest: u64,
+        /// How many objects have come that were there before the list began: they
+        /// are older than others before them, and so no changes that happened meanwhile.
+        older: u64,
     },
     Listing {
         page: Option<String>,
@@ -76,12 +81,15 @@ pub(super) enum Input {
     Ended {
         lived: Duration,
     },
+    /// Nothing has come for longer than a live watch is silent.
+    Silent,
     /// The list or the watch failed; a watch after having lived so long.
     Failed {
         error: WatchError,
         lived: Duration,
     },
-    /// The API server does not stream lists: it says so, or says nothing.
+    /// The API server does not stream lists: it says so, or never says that one
+    /// is whole.
     CannotStream,
 }
 
@@ -123,7 +131,10 @@ pub(in crate::cache) enum Update {
     DeletedUnreadable(Undecoded),
     Unreadable(Undecoded),
     Progress(u64),
-    /// Whatever failed before does so no more.
+    /// A watch is open, and its list is still to come.
+    Opened,
+    /// A watch is open from where the last one was: whatever failed before does
+    /// so no more.
     Recovered,
     Failed(Verb, WatchError),
 }
@@ -139,9 +150,13 @@ impl Machine {
         }
     }
 
-    /// Whether an object that comes now belongs to a list.
-    pub(super) fn is_listing(&self) -> bool {
-        !matches!(self.phase, Phase::Watching { .. })
+    /// While a list comes as a stream, how many objects have come that can only
+    /// be of the list.
+    pub(super) fn listed(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Streaming { older, .. } => Some(*older),
+            Phase::Listing { .. } | Phase::Watching { .. } => None,
+        }
     }
 
     /// What to ask next.
@@ -162,18 +177,15 @@ impl Machine {
     pub(super) fn on(&mut self, input: Input) -> Reaction {
         match input {
             Input::Page(page) => self.page(page),
+            Input::Opened if self.listed().is_some() => Reaction::read(Some(Update::Opened)),
             Input::Opened => Reaction::read(Some(Update::Recovered)),
-            Input::Line(line) if self.is_listing() => self.streamed(line),
+            Input::Line(line) if self.listed().is_some() => self.streamed(line),
             Input::Line(line) => self.line(line),
-            Input::CannotStream => {
-                self.streams = false;
-                self.phase = Phase::first(false);
-                Reaction::request(None, Duration::ZERO)
-            }
-            Input::Ended { lived } if lived >= LONG_ENOUGH => {
-                self.backoff.reset();
-                Reaction::request(None, Duration::ZERO)
-            }
+            Input::CannotStream => self.cannot_stream(),
+            Input::Ended { lived } if lived >= LONG_ENOUGH => self.go_on(),
+            // Some servers send no bookmarks of a kind that nobody changes, so it
+            // is no failure. If the connection is dead, opening the next one is.
+            Input::Silent => self.go_on(),
             // Else a server that closes every watch at once would be asked without end.
             Input::Ended { lived } => {
                 let error = WatchError::Other("the watch ended as soon as it began".to_owned());
@@ -181,6 +193,19 @@ impl Machine {
             }
             Input::Failed { error, lived } => self.failed(error, lived),
         }
+    }
+
+    /// Opens the watch again from where it was, at once.
+    fn go_on(&mut self) -> Reaction {
+        self.backoff.reset();
+        Reaction::request(None, Duration::ZERO)
+    }
+
+    /// Lists in pages from now on.
+    fn cannot_stream(&mut self) -> Reaction {
+        self.streams = false;
+        self.phase = Phase::first(false);
+        Reaction::request(None, Duration::ZERO)
     }
 
     fn page(&mut self, page: Page) -> Reaction {
@@ -213,13 +238,17 @@ impl Machine {
         let Phase::Streaming {
             objects,
             unreadable,
+            newest,
+            older,
         } = &mut self.phase
         else {
             unreachable!("a page does not come in lines");
         };
         match line {
             Line::Applied(object) => {
-                let key = object.key();
+                let (key, version) = (object.key(), object.version());
+                *older += u64::from((1..*newest).contains(&version));
+                *newest = version.max(*newest);
                 unreadable.remove(&key);
                 objects.insert(key, (self.hold)(object));
             }
@@ -246,7 +275,9 @@ impl Machine {
                 let update = listed(&version, objects, unreadable);
                 return Reaction::read(Some(update));
             }
-            Line::Bookmark { .. } => {}
+            // The first bookmark is the one that ends the list (apiserver,
+            // storage/cacher/cache_watcher.go): this server has overlooked the question.
+            Line::Bookmark { .. } => return self.cannot_stream(),
         }
         Reaction::read(None)
     }
@@ -338,6 +369,8 @@ impl Phase {
             true => Phase::Streaming {
                 objects: BTreeMap::new(),
                 unreadable: BTreeMap::new(),
+                newest: 0,
+                older: 0,
             },
             false => Phase::listing(true),
         }

@@ -145,12 +145,7 @@ fn a_streamed_list_is_whole_at_its_last_bookmark_and_the_watch_goes_on() {
     let mut machine = streaming();
     assert_eq!(machine.request(), Request::Stream);
     machine.on(Input::Opened);
-    for input in [
-        applied("a"),
-        bookmark("5", false),
-        applied("b"),
-        applied("a"),
-    ] {
+    for input in [applied("a"), applied("b"), applied("a")] {
         let reaction = machine.on(input);
         assert!(reaction.update.is_none() && reaction.next == Next::Read);
     }
@@ -174,6 +169,25 @@ fn a_server_that_streams_no_lists_is_asked_for_pages_from_then_on() {
     machine.on(page("7", None));
     machine.on(error(410));
     assert_eq!(machine.request(), list_from_the_start());
+}
+
+#[test]
+fn a_bookmark_that_does_not_end_the_list_shows_that_lists_are_not_streamed() {
+    let mut machine = streaming();
+    machine.on(Input::Opened);
+    machine.on(applied("a"));
+    assert!(machine.on(bookmark("5", false)).next.wait().is_zero());
+    assert_eq!(machine.request(), list_from_the_start());
+}
+
+#[test]
+fn a_watch_that_falls_silent_is_opened_from_where_it_was_and_has_not_failed() {
+    let mut machine = watching("7");
+    machine.on(Input::Opened);
+    machine.on(bookmark("9", false));
+    let reaction = machine.on(Input::Silent);
+    assert!(reaction.update.is_none() && reaction.next.wait().is_zero());
+    assert_eq!(machine.request(), watch_from("9"));
 }
 
 #[test]

@@ -11,8 +11,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::client::Body;
-use sendo_world::{Clock, Moment, Random};
+use sendo_world::{Clock, Random};
 
 use self::lines::Lines;
 use self::machine::{Input, Machine, Next, Request};
@@ -22,6 +21,7 @@ use super::state::{Verb, WatchError};
 use super::store::Scope;
 use crate::client;
 use crate::client::request::{Request as HttpRequest, Transport};
+use crate::error::with_causes;
 
 pub(super) use self::machine::{Update, number};
 pub(super) use self::wire::Undecoded;
@@ -33,8 +33,18 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 /// How much longer a watch may live before it counts as dead.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// How long a watch may be silent. An API server sends a bookmark about once a
+/// minute (apiserver, storage/cacher/cacher.go: `defaultBookmarkFrequency`), so
+/// two of them are missing: the connection may be dead without anybody having said so.
+const SILENCE: Duration = Duration::from_secs(130);
+
 /// How long a list that comes as a stream may be silent.
-const STREAM_SILENCE: Duration = Duration::from_secs(10);
+const LIST_SILENCE: Duration = Duration::from_secs(10);
+
+/// How long a list that comes as a stream may go on with what can as well be
+/// changes that happened after it. A server that streams lists says within two
+/// seconds that this was all.
+const LIST_WITHOUT_END: Duration = Duration::from_secs(30);
 
 /// How metadata alone is asked for; where that is not served, the whole is taken.
 const METADATA: &str =
@@ -131,40 +141,43 @@ impl Reflector {
             }
         };
         let mut input = Input::Opened;
+        // How much of a list has come, and when that was more than before.
+        let (mut listed, mut grew) = (None, opened);
         loop {
             match self.take_in(machine, input) {
-                Next::Read if machine.is_listing() => {
-                    input = self.read_list(&mut lines, opened, dead).await;
-                }
-                Next::Read => input = self.read(&mut lines, opened, dead).await,
+                Next::Read => {}
                 Next::Request { after } => return after,
             }
-        }
-    }
-
-    async fn read(&self, lines: &mut Lines<Body>, opened: Moment, dead: Moment) -> Input {
-        let left = dead.since(self.clock.now());
-        let read = self.clock.timeout(left, lines.next()).await;
-        let lived = self.clock.now() - opened;
-        let error = match read {
-            Some(Ok(Some(line))) => {
-                let line = Line::decode(&line, self.informer.reader());
-                return Input::Line(line.unwrap_or_else(Line::broken));
+            let now = self.clock.now();
+            let news = machine.listed();
+            if news != listed {
+                (listed, grew) = (news, now);
             }
-            Some(Ok(None)) => return Input::Ended { lived },
-            Some(Err(cause)) => format!("the watch was cut off: {cause}"),
-            None => format!("the watch did not end when it should have, after {lived:?}"),
-        };
-        Input::failed(WatchError::Other(error), lived)
-    }
-
-    /// A list that comes as a stream is never long silent. An API server so old
-    /// that it overlooks the question sends the objects, and never says that
-    /// these were all.
-    async fn read_list(&self, lines: &mut Lines<Body>, opened: Moment, dead: Moment) -> Input {
-        let read = self.read(lines, opened, dead);
-        let read = self.clock.timeout(STREAM_SILENCE, read).await;
-        read.unwrap_or(Input::CannotStream)
+            let limit = match listed {
+                Some(_) => (now + LIST_SILENCE).min(grew + LIST_WITHOUT_END),
+                None => (now + SILENCE).min(dead),
+            };
+            let read = self.clock.timeout(limit.since(now), lines.next()).await;
+            let lived = self.clock.now() - opened;
+            input = match read {
+                Some(Ok(Some(line))) => {
+                    let line = Line::decode(&line, self.informer.reader());
+                    Input::Line(line.unwrap_or_else(Line::broken))
+                }
+                Some(Ok(None)) => Input::Ended { lived },
+                Some(Err(cause)) => {
+                    let error = format!("the watch was cut off: {}", with_causes(&cause));
+                    Input::failed(WatchError::Other(error), lived)
+                }
+                None if listed.is_some() => Input::CannotStream,
+                None if self.clock.now() < dead => Input::Silent,
+                None => {
+                    let error =
+                        format!("the watch did not end when it should have, after {lived:?}");
+                    Input::failed(WatchError::Other(error), lived)
+                }
+            };
+        }
     }
 
     fn take_in(&self, machine: &mut Machine, input: Input) -> Next {

@@ -134,7 +134,7 @@ async fn changes_are_delivered_after_the_snapshot_shows_them() {
 async fn a_watch_that_ends_goes_on_from_where_it_was() {
     let mut it = watching().await;
     it.watch.event("BOOKMARK", map("", 20));
-    tokio::time::sleep(SECOND * 400).await;
+    tokio::time::sleep(SECOND * 100).await;
     drop(it.watch);
     let before = tokio::time::Instant::now();
     let call = it.api.expect_watch(PATH).await;

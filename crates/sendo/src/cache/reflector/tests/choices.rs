@@ -248,3 +248,62 @@ async fn a_selection_for_a_kind_holds_for_all_who_say_nothing_else() {
             .is_some()
     );
 }
+
+mod watched {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender};
+    use std::time::Duration;
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use kube::Resource;
+    use serde::{Deserialize, Serialize, Serializer};
+
+    /// Who is told that an object is looked at, and answers.
+    pub(super) static LOOKED_AT: Mutex<Option<(Sender<()>, Receiver<()>)>> = Mutex::new(None);
+
+    #[derive(Clone, Debug, Deserialize, Resource)]
+    #[resource(inherit = super::ConfigMap)]
+    pub(super) struct Watched {
+        metadata: ObjectMeta,
+    }
+
+    impl Serialize for Watched {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if let Some((tell, answer)) = &*LOOKED_AT.lock().unwrap() {
+                tell.send(()).unwrap();
+                let answered = answer.recv_timeout(Duration::from_secs(10));
+                answered.expect("the cache can be asked meanwhile");
+            }
+            serializer.serialize_unit()
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_scrape_that_looks_at_all_objects() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cache = Cache::new(client, world.clone(), options());
+    let informer = cache.informer::<watched::Watched>(ConfigMap::kind(), Selection::default());
+    api.expect_list(PATH).await.list(10, &[map("one", 10)]);
+    let _watch = api.expect_watch(PATH).await.open(200);
+    informer.synced().await;
+    let registry = crate::metrics::Registry::new();
+    registry.follow_cache(&cache);
+
+    let (tell, told) = std::sync::mpsc::channel();
+    let (answer, answered) = std::sync::mpsc::channel();
+    *watched::LOOKED_AT.lock().unwrap() = Some((tell, answered));
+    let other = cache.clone();
+    let asks = std::thread::spawn(move || {
+        told.recv().unwrap();
+        assert_eq!(other.states().len(), 1);
+        let other = other.typed::<watched::Watched>().unwrap();
+        assert_eq!(other.snapshot().len(), 1);
+        answer.send(()).unwrap();
+    });
+    registry.encode(crate::metrics::Format::Prometheus);
+    asks.join().unwrap();
+    *watched::LOOKED_AT.lock().unwrap() = None;
+    world.tasks().stop().await;
+}

@@ -134,3 +134,75 @@ async fn where_lists_cannot_be_streamed_they_come_in_pages() {
     silent.synced().await;
     world.tasks().stop().await;
 }
+
+/// A cache that asks for a stream, of a server that does not know what that is and
+/// sends what is there and then what changes, and when it was asked for a list.
+async fn listed_of_a_busy_kind(mut change: impl FnMut(&Stream, u64)) -> Duration {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cache = Cache::new(client, world.clone(), CacheOptions::default());
+    let informer = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let stream = api.expect_watch(PATH).await.open(200);
+    stream.event("ADDED", map("one", 10));
+    stream.event("ADDED", map("two", 7));
+    let before = tokio::time::Instant::now();
+    let busy = async {
+        for second in 1..300 {
+            tokio::time::sleep(SECOND).await;
+            change(&stream, 10 + second);
+        }
+    };
+    let call = tokio::select! {
+        biased;
+        call = api.expect_list(PATH) => call,
+        () = busy => panic!("no list in five minutes"),
+    };
+    let waited = before.elapsed();
+    call.list(500, &[map("one", 10)]);
+    informer.synced().await;
+    assert!(informer.state().failures.is_empty());
+    world.tasks().stop().await;
+    waited
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_never_quiet_is_listed_in_pages_where_lists_cannot_be_streamed() {
+    let changed = listed_of_a_busy_kind(|stream, version| {
+        stream.event("MODIFIED", map("one", version));
+    });
+    assert!(changed.await <= 31 * SECOND);
+    let created = listed_of_a_busy_kind(|stream, version| {
+        stream.event("ADDED", map(&format!("m{version}"), version));
+    });
+    assert!(created.await <= 31 * SECOND);
+    let deleted = listed_of_a_busy_kind(|stream, version| {
+        let kind = if version % 2 == 0 { "ADDED" } else { "DELETED" };
+        stream.event(kind, map("three", version));
+    });
+    assert!(deleted.await <= 31 * SECOND);
+    let bookmark = listed_of_a_busy_kind(|stream, version| {
+        stream.event("BOOKMARK", map("", version));
+    });
+    assert_eq!(bookmark.await, SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_takes_long_is_waited_for() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cache = Cache::new(client, world.clone(), CacheOptions::default());
+    let informer = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let stream = api.expect_watch(PATH).await.open(200);
+    let random = world.random().child("versions");
+    for number in 0..200 {
+        stream.event("ADDED", map(&format!("m{number}"), random.below(1..1000)));
+        tokio::time::sleep(SECOND).await;
+    }
+    let end = json!({"metadata": {"resourceVersion": "1000",
+        "annotations": {"k8s.io/initial-events-end": "true"}}});
+    stream.event("BOOKMARK", end);
+    informer.synced().await;
+    assert_eq!(informer.snapshot().len(), 200);
+    assert_eq!(informer.state().watches, 1);
+    world.tasks().stop().await;
+}

@@ -6,11 +6,80 @@ use super::*;
 async fn a_watch_lives_five_to_ten_minutes_and_is_given_up_if_it_does_not_end_then() {
     let mut it = watching().await;
     let before = tokio::time::Instant::now();
-    let call = it.api.expect_watch(PATH).await;
+    let call = tokio::select! {
+        biased;
+        call = it.api.expect_watch(PATH) => call,
+        () = bookmarks(&it.watch) => unreachable!("bookmarks go on"),
+    };
     let lived = before.elapsed();
     assert!(lived > SECOND * 330 && lived < SECOND * 635, "{lived:?}");
+    assert_eq!(it.informer.state().failures.len(), 1);
     let timeout = call.query.split("timeoutSeconds=").nth(1).unwrap();
     assert!((300..600).contains(&timeout.parse::<u64>().unwrap()));
+}
+
+/// One a minute, for ever.
+async fn bookmarks(watch: &Stream) {
+    for version in 100.. {
+        tokio::time::sleep(SECOND * 60).await;
+        watch.event("BOOKMARK", map("", version));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_a_sign_of_life_is_opened_anew_from_where_it_was() {
+    let mut it = watching().await;
+    it.watch.event("MODIFIED", map("one", 12));
+    assert_eq!(next(&mut it.events).await, "updated one@10 to one@12");
+    let before = tokio::time::Instant::now();
+    let call = it.api.expect_watch(PATH).await;
+    let silent = before.elapsed();
+    assert!(silent > SECOND * 120 && silent < SECOND * 140, "{silent:?}");
+    assert!(call.has("resourceVersion=12"), "{}", call.query);
+    let state = it.informer.state();
+    assert_eq!((state.lists, state.failures.len()), (1, 0));
+    call.open(200).event("MODIFIED", map("one", 13));
+    assert_eq!(next(&mut it.events).await, "updated one@12 to one@13");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_dead_is_told_when_it_cannot_be_opened_anew() {
+    let mut it = watching().await;
+    // Nothing is answered any more, and nobody says so.
+    let _unanswered = it.api.expect_watch(PATH).await;
+    let _next = it.api.expect_watch(PATH).await;
+    let failure = it.informer.state().failures[0].to_string();
+    assert!(failure.contains("no answer within 30s"), "{failure}");
+    assert_eq!(it.informer.state().lists, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_watch_with_bookmarks_is_left_alone() {
+    let mut it = watching().await;
+    tokio::select! {
+        biased;
+        () = it.api.expect_silence(SECOND * 320) => {}
+        () = bookmarks(&it.watch) => unreachable!("bookmarks go on"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_time_and_again_has_failed_since_the_first_time() {
+    let (client, mut api) = FakeApi::new();
+    let world = World::seeded(1);
+    let cache = Cache::new(client, world.clone(), CacheOptions::default());
+    let informer = cache.informer::<ConfigMap>(ConfigMap::kind(), Selection::default());
+    let words = "conversion webhook for bars failed";
+    let began = world.clock().wall();
+    for attempt in 1..10 {
+        let watch = api.expect_watch(PATH).await.open(200);
+        watch.event("ERROR", json!({"code": 500, "message": words}));
+        tokio::time::sleep(SECOND / 10).await;
+        let failure = &informer.state().failures[0];
+        assert_eq!((failure.attempts, failure.since), (attempt, began));
+    }
+    assert!(!informer.state().synced);
+    world.tasks().stop().await;
 }
 
 #[tokio::test(start_paused = true)]
