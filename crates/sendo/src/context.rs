@@ -58,16 +58,14 @@ impl Context {
 
     /// The object under `key`, if the cache has it.
     ///
-    /// # Panics
-    /// If the controller does not declare the kind; the message names the fix.
+    /// A kind that the controller does not declare ends the reconcile with an error
+    /// that names the fix; see [`Undeclared`](crate::Undeclared).
     pub fn get<K: Typed>(&self, key: impl Into<ObjectKey>) -> Option<Arc<K>> {
         self.shared.reader.get(key)
     }
 
-    /// The cached objects of a kind, to be narrowed down.
-    ///
-    /// # Panics
-    /// If the controller does not declare the kind; the message names the fix.
+    /// The cached objects of a kind, to be narrowed down; of a kind that is
+    /// declared, as for [`get`](Self::get).
     pub fn list<K: Typed>(&self) -> Listing<'static, K> {
         self.shared.reader.list()
     }

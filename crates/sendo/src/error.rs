@@ -1,5 +1,6 @@
 //! The error a reconcile, a runnable or a manager ends with.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -117,6 +118,32 @@ pub(crate) fn with_causes(error: &(dyn StdError + 'static)) -> String {
         cause = error.source();
     }
     text
+}
+
+/// A read of what was not declared: a kind that its controller neither watches
+/// nor reads, or an index that it does not keep. The message names the line to add.
+///
+/// Reads give no `Result`, as nothing else can go wrong with them. One that is not
+/// declared ends the reconcile with a [terminal](Error::terminal) error, the
+/// handler's event, or the runnable: the stack is unwound up to there. It is
+/// logged where it happens, too, as nobody else would tell of it where the program
+/// reads in a task or a thread of its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Undeclared(pub(crate) String);
+
+impl Undeclared {
+    /// Unwinds the stack up to who called the reader's code.
+    pub(crate) fn raise(self) -> ! {
+        tracing::error!("{self}");
+        // Not by `panic!`, whose hook would print a stack: it is no defect of this library.
+        std::panic::resume_unwind(Box::new(self))
+    }
+
+    /// What the stack was unwound for, if it was this.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Option<&Self> {
+        panic.downcast_ref()
+    }
 }
 
 impl fmt::Debug for Error {

@@ -34,7 +34,7 @@ pub use cache::{Index, Listing, Selection, Selector};
 pub use client::{Client, Patch};
 pub use context::Context;
 pub use controller::{Action, Controller, Elected, Reconcile, ReconcileKey};
-pub use error::{Category, Error, Result};
+pub use error::{Category, Error, Result, Undeclared};
 pub use event::Event;
 pub use events::EventType;
 pub use manager::{

@@ -8,18 +8,28 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, join_all};
 use sendo_world::{Timestamp, World};
 
-use crate::cache::{Cache, Informer, Listing, Namespaces, Selection};
-use crate::object::{Kind, Object, ObjectKey, Typed};
+use crate::cache::{Cache, Informer, Listing, Namespaces, Selection, Snapshot};
+use crate::error::Undeclared;
+use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed};
 
 /// Reads of the kinds that its owner declared. Cheap to clone.
 ///
 /// Reads are synchronous, never leave the process, and never go behind what
 /// this program itself has written.
+///
+/// What is declared to be [selected](Selection) only in part is read in part. Of
+/// several parts of one kind all are read together. Each is as new as its own
+/// watch: an object that somebody else moves from one part to the other may be in
+/// neither for a moment.
+///
+/// Reading a kind that is not declared ends the reconcile, the handler's event or
+/// the runnable with an error that names the fix; see [`Undeclared`].
 #[derive(Clone)]
 pub struct Reader {
     owner: Arc<str>,
     cache: Cache,
-    informers: Arc<BTreeMap<TypeId, Box<dyn AnyInformer>>>,
+    /// The informers of each type: one, or one for each part that is watched.
+    informers: Arc<BTreeMap<TypeId, Vec<Box<dyn AnyInformer>>>>,
     world: World,
 }
 
@@ -32,8 +42,7 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Opens the informers of all that is declared. A kind declared twice is
-    /// read through the declaration that came first.
+    /// Opens the informers of all that is declared.
     pub(crate) fn open<'a>(
         owner: &str,
         declared: impl IntoIterator<Item = &'a DeclaredRead>,
@@ -41,11 +50,18 @@ impl Reader {
         world: &World,
         namespaces: &Namespaces,
     ) -> Self {
-        let mut informers = BTreeMap::new();
+        let mut informers = BTreeMap::<_, Vec<Box<dyn AnyInformer>>>::new();
         for read in declared {
-            informers
-                .entry(read.type_id)
-                .or_insert_with(|| (read.open)(cache, read, namespaces));
+            let opened = (read.open)(cache, read, namespaces);
+            let known = informers.entry(read.type_id).or_default();
+            // Who has the whole needs no parts.
+            if opened.is_of_all() {
+                known.clear();
+            }
+            let mut others = known.iter();
+            if !others.any(|other| other.is_of_all() || other.is(&*opened)) {
+                known.push(opened);
+            }
         }
         Reader {
             owner: owner.into(),
@@ -56,19 +72,17 @@ impl Reader {
     }
 
     /// The object under `key`, if the cache has it.
-    ///
-    /// # Panics
-    /// If the kind is not declared; the message names the fix.
     pub fn get<K: Typed>(&self, key: impl Into<ObjectKey>) -> Option<Arc<K>> {
-        self.informer::<K>().snapshot().get(&key.into())
+        let key = key.into();
+        let found = self.snapshots::<K>().filter_map(|all| all.get(&key));
+        found.max_by_key(|object| object.version())
     }
 
     /// The objects of a kind, to be narrowed down.
-    ///
-    /// # Panics
-    /// If the kind is not declared; the message names the fix.
     pub fn list<K: Typed>(&self) -> Listing<'static, K> {
-        self.informer::<K>().snapshot().list()
+        let mut snapshots = self.snapshots::<K>();
+        let first = snapshots.next().unwrap_or_else(|| self.refuse::<K>());
+        Listing::new(first, snapshots.collect())
     }
 
     /// The objects of a kind that is known only at run time, such as those of
@@ -97,39 +111,62 @@ impl Reader {
 
     /// Waits until all that is declared has been listed once.
     pub(crate) async fn synced(&self) {
-        join_all(self.informers.values().map(|i| i.synced())).await;
+        join_all(self.informers.values().flatten().map(|i| i.synced())).await;
     }
 
-    pub(crate) fn informer<K: Typed>(&self) -> &Informer<K> {
-        let informer = self.informers.get(&TypeId::of::<K>());
-        informer
-            .and_then(|informer| informer.as_any().downcast_ref())
-            .unwrap_or_else(|| {
-                let name = short_type_name::<K>();
-                panic!(
-                    "`{}` reads {} but does not declare it: add `.reads::<{name}>()` to its declaration, \
-                     or ask the API server with `cx.live()`",
-                    self.owner,
-                    Kind::of::<K>(),
-                )
-            })
+    fn snapshots<K: Typed>(&self) -> impl Iterator<Item = Snapshot<K>> {
+        self.informers::<K>().map(Informer::snapshot)
+    }
+
+    /// The informers of a kind; one at least.
+    pub(crate) fn informers<K: Typed>(&self) -> impl Iterator<Item = &Informer<K>> {
+        let Some(informers) = self.informers.get(&TypeId::of::<K>()) else {
+            self.refuse::<K>()
+        };
+        informers
+            .iter()
+            .filter_map(|informer| informer.as_any().downcast_ref())
+    }
+
+    fn refuse<K: Typed>(&self) -> ! {
+        let name = short_type_name::<K>();
+        Undeclared(format!(
+            "`{}` reads {} but does not declare it: add `.reads::<{name}>()` to its declaration, \
+             or ask the API server with `cx.live()`",
+            self.owner,
+            Kind::of::<K>(),
+        ))
+        .raise()
     }
 }
 
-fn short_type_name<K>() -> &'static str {
-    let full = std::any::type_name::<K>();
-    full.rsplit("::").next().unwrap_or(full)
+/// The name of a type as a program that imports it writes it.
+pub(crate) fn short_type_name<K>() -> String {
+    let names = std::any::type_name::<K>().split_inclusive(['<', '>', ',', ' ']);
+    let last = |path: &'static str| path.rsplit("::").next().unwrap_or(path);
+    names.map(last).collect()
 }
 
 /// An informer whose type is known to who asks.
 trait AnyInformer: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
+    fn is(&self, other: &dyn AnyInformer) -> bool;
+    fn is_of_all(&self) -> bool;
     fn synced(&self) -> BoxFuture<'_, ()>;
 }
 
 impl<K: Object> AnyInformer for Informer<K> {
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn is(&self, other: &dyn AnyInformer) -> bool {
+        let other = other.as_any().downcast_ref();
+        other.is_some_and(|other| Informer::is(self, other))
+    }
+
+    fn is_of_all(&self) -> bool {
+        Informer::is_of_all(self)
     }
 
     fn synced(&self) -> BoxFuture<'_, ()> {
@@ -152,7 +189,7 @@ pub(crate) fn within<K: Typed>(selection: &Selection, namespaces: &Namespaces) -
 pub(crate) struct DeclaredRead {
     pub(crate) kind: Kind,
     selection: Selection,
-    type_id: TypeId,
+    pub(crate) type_id: TypeId,
     open: fn(&Cache, &DeclaredRead, &Namespaces) -> Box<dyn AnyInformer>,
 }
 

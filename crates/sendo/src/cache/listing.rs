@@ -4,13 +4,17 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::held::{Held, typed};
+use super::held::{Codec, Held, typed};
 use super::index::{Index, IndexValue};
 use super::selector::Selector;
 use super::snapshot::Snapshot;
+use crate::error::Undeclared;
 use crate::object::{Object, ObjectKey};
 
 /// Some of the objects of a [`Snapshot`], in the order of their keys.
+///
+/// Where a controller watches several parts of a kind, those of all of them: each
+/// object once, in the newest state that one of the watches has shown.
 ///
 /// Each step narrows the selection; nothing is copied until it is asked for.
 ///
@@ -25,21 +29,33 @@ use crate::object::{Object, ObjectKey};
 /// # }
 /// ```
 pub struct Listing<'f, K> {
-    snapshot: Snapshot<K>,
+    first: Part<K>,
+    /// Other parts of the same kind. Hardly ever any.
+    others: Vec<Part<K>>,
     namespace: Option<String>,
+    filters: Vec<Filter<'f, K>>,
+}
+
+/// What is listed of one snapshot.
+struct Part<K> {
+    snapshot: Snapshot<K>,
     /// What indexes have narrowed the selection to, in order.
     keys: Option<Vec<ObjectKey>>,
-    filters: Vec<Filter<'f, K>>,
 }
 
 type Filter<'f, K> = Box<dyn Fn(&K) -> bool + Send + Sync + 'f>;
 
 impl<'f, K: Object> Listing<'f, K> {
-    pub(super) fn new(snapshot: Snapshot<K>) -> Self {
+    /// Everything in any of the snapshots.
+    pub(crate) fn new(first: Snapshot<K>, others: Vec<Snapshot<K>>) -> Self {
+        let part = |snapshot| {
+            let keys = None;
+            Part { snapshot, keys }
+        };
         Listing {
-            snapshot,
+            first: part(first),
+            others: others.into_iter().map(part).collect(),
             namespace: None,
-            keys: None,
             filters: Vec::new(),
         }
     }
@@ -53,23 +69,13 @@ impl<'f, K: Object> Listing<'f, K> {
     /// Only those that `index` finds by `value`. Takes time for these only,
     /// however many objects there are.
     ///
-    /// # Panics
-    /// If the index was not declared; the message names the fix.
+    /// An index that was not declared ends the reconcile with an error that names
+    /// the fix; see [`Undeclared`].
     pub fn by<V: IndexValue>(mut self, index: &'static Index<K, V>, value: impl Into<V>) -> Self {
-        let view = self.snapshot.view();
-        let Some(entries) = view.entries(index) else {
-            panic!(
-                "the index `{}` of {} is not declared: add `.index(&…)` to the controller that uses it (declared are: {})",
-                index.name(),
-                view.kind,
-                view.index_names().join(", "),
-            );
-        };
-        let mut found = entries.keys(value.into());
-        if let Some(before) = &self.keys {
-            found.retain(|key| before.binary_search(key).is_ok());
+        let value = value.into();
+        for part in self.others.iter_mut().chain([&mut self.first]) {
+            part.narrow(index, value.clone());
         }
-        self.keys = Some(found);
         self
     }
 
@@ -93,17 +99,18 @@ impl<'f, K: Object> Listing<'f, K> {
 
     /// The objects.
     pub fn iter(&self) -> impl Iterator<Item = Arc<K>> + Send + '_ {
-        let codec = &self.snapshot.view().codec;
         let open = |found: Found<'_, K>| {
-            let Found { held, opened, .. } = found;
-            opened.unwrap_or_else(|| typed(codec.open(held)))
+            let Found { entry, opened } = found;
+            opened.unwrap_or_else(|| entry.open())
         };
         self.entries().map(open)
     }
 
     /// The keys of the objects.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.entries().map(|found| found.key.clone()).collect()
+        self.entries()
+            .map(|found| found.entry.key.clone())
+            .collect()
     }
 
     /// The object with the least key.
@@ -122,20 +129,82 @@ impl<'f, K: Object> Listing<'f, K> {
     }
 
     fn entries(&self) -> Box<dyn Iterator<Item = Found<'_, K>> + Send + '_> {
-        let objects = &self.snapshot.view().objects;
-        let in_namespace = |key: &ObjectKey| match &self.namespace {
-            Some(namespace) => key.namespace() == Some(namespace),
-            None => true,
+        let namespace = self.namespace.as_deref();
+        if self.others.is_empty() {
+            let entries = self.first.entries(namespace);
+            return Box::new(entries.filter_map(|entry| self.found(entry)));
+        }
+        let parts = || [&self.first].into_iter().chain(&self.others);
+        let mut entries = Vec::new();
+        for (at, part) in parts().enumerate() {
+            // Of several states of an object only the newest counts, even if it
+            // is one that would not be found.
+            let is_newest = |entry: &Entry<'_>| {
+                parts().enumerate().all(|(other, part)| {
+                    let objects = &part.snapshot.view().objects;
+                    objects.get(entry.key).is_none_or(|held| {
+                        let (version, known) = (entry.held.version(), held.version());
+                        version > known || (version == known && at <= other)
+                    })
+                })
+            };
+            entries.extend(part.entries(namespace).filter(is_newest));
+        }
+        entries.sort_by_key(|entry| entry.key);
+        Box::new(entries.into_iter().filter_map(|entry| self.found(entry)))
+    }
+
+    /// The object, if it passes. It is opened only if somebody looks into it.
+    fn found<'a>(&self, entry: Entry<'a>) -> Option<Found<'a, K>> {
+        let mut opened = None;
+        if !self.filters.is_empty() {
+            let object = entry.open();
+            if !self.filters.iter().all(|filter| filter(&object)) {
+                return None;
+            }
+            opened = Some(object);
+        }
+        Some(Found { entry, opened })
+    }
+}
+
+impl<K: Object> Part<K> {
+    fn narrow<V: IndexValue>(&mut self, index: &'static Index<K, V>, value: V) {
+        let view = self.snapshot.view();
+        let Some(entries) = view.entries(index) else {
+            Undeclared(format!(
+                "the index `{}` of {} is not declared: add `.index(&…)` to the controller that uses it (declared are: {})",
+                index.name(),
+                view.kind,
+                view.index_names().join(", "),
+            ))
+            .raise()
         };
+        let mut found = entries.keys(value);
+        if let Some(before) = &self.keys {
+            found.retain(|key| before.binary_search(key).is_ok());
+        }
+        self.keys = Some(found);
+    }
+
+    fn entries<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+    ) -> Box<dyn Iterator<Item = Entry<'a>> + Send + 'a> {
+        let view = self.snapshot.view();
+        let (objects, codec) = (&view.objects, &*view.codec);
+        let entry = move |(key, held): (&'a ObjectKey, &'a Held)| Entry { key, held, codec };
+        let in_namespace =
+            move |key: &ObjectKey| namespace.is_none_or(|wanted| key.namespace() == Some(wanted));
         match &self.keys {
             Some(keys) => Box::new(
                 keys.iter()
                     .filter(move |key| in_namespace(key))
                     .filter_map(|key| objects.get_key_value(key))
-                    .filter_map(|(key, held)| self.found(key, held)),
+                    .map(entry),
             ),
             None => {
-                let from = match &self.namespace {
+                let from = match namespace {
                     Some(namespace) => Bound::Included(ObjectKey::namespaced(namespace, "")),
                     None => Bound::Unbounded,
                 };
@@ -143,30 +212,29 @@ impl<'f, K: Object> Listing<'f, K> {
                     objects
                         .range((from, Bound::Unbounded))
                         .take_while(move |(key, _)| in_namespace(key))
-                        .filter_map(|(key, held)| self.found(key, held)),
+                        .map(entry),
                 )
             }
         }
     }
+}
 
-    /// The object, if it passes. It is opened only if somebody looks into it.
-    fn found<'a>(&self, key: &'a ObjectKey, held: &'a Held) -> Option<Found<'a, K>> {
-        let mut opened = None;
-        if !self.filters.is_empty() {
-            let object = typed(self.snapshot.view().codec.open(held));
-            if !self.filters.iter().all(|filter| filter(&object)) {
-                return None;
-            }
-            opened = Some(object);
-        }
-        Some(Found { key, held, opened })
+/// An object of a snapshot, as it is kept.
+struct Entry<'a> {
+    key: &'a ObjectKey,
+    held: &'a Held,
+    codec: &'a Codec,
+}
+
+impl Entry<'_> {
+    fn open<K: Object>(&self) -> Arc<K> {
+        typed(self.codec.open(self.held))
     }
 }
 
 /// An object of a listing.
 struct Found<'a, K> {
-    key: &'a ObjectKey,
-    held: &'a Held,
+    entry: Entry<'a>,
     opened: Option<Arc<K>>,
 }
 
@@ -182,7 +250,7 @@ impl<K: Object> IntoIterator for Listing<'_, K> {
 impl<K> fmt::Debug for Listing<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listing")
-            .field("of", &self.snapshot)
+            .field("of", &self.first.snapshot)
             .field("namespace", &self.namespace)
             .field("filters", &self.filters.len())
             .finish_non_exhaustive()
@@ -298,9 +366,43 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the index `undeclared` of configmaps/v1 is not declared")]
     fn an_index_nobody_declared_is_refused_with_the_fix() {
-        snapshot().list().by(&UNDECLARED, "x");
+        let read = || snapshot().list().by(&UNDECLARED, "x").count();
+        let panic = std::panic::catch_unwind(read).unwrap_err();
+        let undeclared = panic.downcast::<Undeclared>().unwrap().to_string();
+        let fix = "the index `undeclared` of configmaps/v1 is not declared: add `.index(&…)`";
+        assert!(undeclared.starts_with(fix), "{undeclared}");
+    }
+
+    fn versioned(key: &str, version: u64, colour: &str) -> (ObjectKey, Arc<ConfigMap>) {
+        let (key, mut object) = map(key, json!({"colour": colour}));
+        Arc::make_mut(&mut object).metadata.resource_version = Some(version.to_string());
+        (key, object)
+    }
+
+    #[test]
+    fn of_several_parts_each_object_is_listed_once_in_its_newest_state() {
+        let part = |objects: &[(&str, u64, &str)]| {
+            let mut view = View::clone(snapshot().view());
+            for key in ["a/one", "a/two", "b/one", "c/one"] {
+                view.set(&key.into(), None);
+            }
+            for (key, version, colour) in objects {
+                let (key, object) = versioned(key, *version, colour);
+                view.set(&key, Some(object.into()));
+            }
+            Snapshot::new(Arc::new(view))
+        };
+        let first = part(&[("a/x", 3, "red"), ("a/z", 4, "red"), ("b/x", 5, "blue")]);
+        let other = part(&[("a/x", 3, "red"), ("a/y", 6, "red"), ("a/z", 7, "blue")]);
+        let all = || Listing::new(first.clone(), vec![other.clone()]);
+        assert_eq!(keys(&all()), ["a/x", "a/y", "a/z", "b/x"]);
+        assert_eq!(all().count(), 4);
+        assert_eq!(keys(&all().in_namespace("a")), ["a/x", "a/y", "a/z"]);
+        assert_eq!(keys(&all().by(&BY_COLOUR, "red")), ["a/x", "a/y"]);
+        assert_eq!(keys(&all().by(&BY_COLOUR, "blue")), ["a/z", "b/x"]);
+        let is_red = |map: &ConfigMap| map.data.as_ref().unwrap()["colour"] == "red";
+        assert_eq!(keys(&all().filter(is_red)), ["a/x", "a/y"]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl<K: Object> Snapshot<K> {
 
     /// All objects, to be narrowed down.
     pub fn list(&self) -> Listing<'static, K> {
-        Listing::new(self.clone())
+        Listing::new(self.clone(), Vec::new())
     }
 
     /// How many objects there are.

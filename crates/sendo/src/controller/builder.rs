@@ -1,5 +1,6 @@
 //! The builders: what a user writes to declare a controller.
 
+use std::any::TypeId;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
+use super::problem::Problem;
 use super::watch::Watch;
 use super::worker::{AddIndex, Job, Plan};
 use super::{Action, Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings, Watches};
@@ -18,7 +20,7 @@ use crate::handler::{self, Handler};
 use crate::object::{Kind, ObjectKey, Typed};
 use crate::predicate::Predicate;
 use crate::queue::{Backoff, Limiter};
-use crate::reader::DeclaredRead;
+use crate::reader::{DeclaredRead, short_type_name};
 use crate::source::{self, KindSource, Source};
 use crate::{Event, client};
 
@@ -32,7 +34,16 @@ struct Parts<Q> {
     name: String,
     settings: Settings<Q>,
     watches: Vec<Watch<Q>>,
-    indexes: Vec<AddIndex>,
+    indexes: Vec<DeclaredIndex>,
+    problems: Vec<Problem>,
+}
+
+/// A declared index.
+struct DeclaredIndex {
+    of: TypeId,
+    /// What to say if the controller has no objects of that type.
+    undeclared: Problem,
+    add: AddIndex,
 }
 
 impl<Q: Key> Parts<Q> {
@@ -50,6 +61,7 @@ impl<Q: Key> Parts<Q> {
             },
             watches: Vec::new(),
             indexes: Vec::new(),
+            problems: Vec::new(),
         }
     }
 
@@ -58,8 +70,19 @@ impl<Q: Key> Parts<Q> {
     }
 
     fn index<K: Typed, V: IndexValue>(&mut self, index: &'static Index<K, V>) {
-        self.indexes
-            .push(Box::new(|reader| reader.informer::<K>().add_index(index)));
+        self.indexes.push(DeclaredIndex {
+            of: TypeId::of::<K>(),
+            undeclared: Problem::IndexOfUndeclared {
+                index: index.name(),
+                kind: Kind::of::<K>(),
+                type_name: short_type_name::<K>(),
+            },
+            add: Box::new(|reader| {
+                for informer in reader.informers::<K>() {
+                    informer.add_index(index);
+                }
+            }),
+        });
     }
 
     fn announces(&mut self, to: &source::Sender<Q>) {
@@ -76,6 +99,26 @@ impl<Q: Key> Parts<Q> {
         let mut kinds: Vec<Kind> = self.settings.reads.iter().map(|r| r.kind.clone()).collect();
         kinds.sort();
         kinds.dedup();
+        let (mut problems, mut indexes) = (self.problems, Vec::new());
+        for DeclaredIndex {
+            of,
+            undeclared,
+            add,
+        } in self.indexes
+        {
+            let mut reads = self.settings.reads.iter();
+            if !reads.any(|read| read.type_id == of) {
+                problems.push(undeclared);
+            }
+            indexes.push(add);
+        }
+        let handles: Vec<_> = self.settings.dynamic.iter().map(Watches::id).collect();
+        if self.watches.is_empty() && handles.is_empty() {
+            problems.push(Problem::NoSource);
+        }
+        if self.settings.timeout == Some(Duration::ZERO) {
+            problems.push(Problem::NoTime);
+        }
         let declaration = Declaration {
             name: self.name.clone(),
             kinds,
@@ -88,11 +131,13 @@ impl<Q: Key> Parts<Q> {
             name: self.name,
             settings: self.settings,
             watches: self.watches,
-            indexes: self.indexes,
+            indexes,
             job,
         };
         Controller {
             declaration,
+            problems,
+            handles,
             prepare: Box::new(move |surroundings| plan.prepare(surroundings)),
         }
     }
@@ -125,7 +170,8 @@ macro_rules! settings {
             self
         }
 
-        /// Keeps an index over a kind that the controller watches or reads.
+        /// Keeps an index over a kind that the controller watches or reads. One
+        /// over another kind is among the [problems](crate::Manager::problems).
         pub fn index<C: Typed, V: IndexValue>(mut self, index: &'static Index<C, V>) -> Self {
             self.parts.index(index);
             self
@@ -143,6 +189,9 @@ macro_rules! settings {
         }
 
         /// How long to wait before a failed key is tried again; 5 ms doubling up to 1000 s unless told.
+        ///
+        /// An event is not waited with: it brings the key up at once. If that fails
+        /// too, the key waits for what was left of its time, not for twice as long.
         pub fn retry(mut self, limiter: impl Limiter + 'static) -> Self {
             self.parts.settings.limiter = Box::new(limiter);
             self
@@ -186,7 +235,13 @@ impl<K: Typed> ForObjects<K> {
 
     /// Watches a kind whose objects are controlled by a `K`: an event of one
     /// reconciles its controller.
-    pub fn owns<C: Typed>(self) -> Self {
+    pub fn owns<C: Typed>(mut self) -> Self {
+        if K::is_namespaced() && !C::is_namespaced() {
+            self.parts.problems.push(Problem::OwnsAcrossNamespaces {
+                owner: Kind::of::<K>(),
+                owned: Kind::of::<C>(),
+            });
+        }
         self.watches(source::kind::<C>(), handler::controller_owner::<K, C>())
     }
 

@@ -14,8 +14,8 @@ use crate::handler::Handler;
 use crate::source::Source;
 
 /// A handle to add sources to a controller that runs, and to take them away
-/// again. Made before the controller, and given to it with `watches_also`; cheap
-/// to clone, so that a reconcile can hold it.
+/// again. Made before the controller, and given to it with `watches_also`, and to no
+/// other; cheap to clone, so that a reconcile can hold it.
 ///
 /// What is added before the controller runs starts with it. Sources added later
 /// do not make the workers wait. A kind that is watched for a removed source
@@ -114,6 +114,11 @@ impl<Q: Key> Watches<Q> {
     fn order(&self, order: Order<Q>) {
         // A controller that has ended watches nothing anyway.
         let _ = self.shared.orders.send(order);
+    }
+
+    /// A number that this handle and its clones have, and no other.
+    pub(super) fn id(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
     }
 
     /// What is ordered, for the one controller that runs with it.

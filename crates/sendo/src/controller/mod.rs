@@ -21,6 +21,7 @@
 mod action;
 mod builder;
 mod dynamic;
+mod problem;
 mod reconcile;
 mod watch;
 mod worker;
@@ -48,6 +49,9 @@ pub(crate) use watch::panic_message;
 /// A declared controller. Nothing happens until a manager runs it.
 pub struct Controller {
     pub(crate) declaration: Declaration,
+    pub(crate) problems: Vec<problem::Problem>,
+    /// The [`Watches`] it was given, by their numbers.
+    pub(crate) handles: Vec<usize>,
     pub(crate) prepare: Box<dyn FnOnce(Surroundings) -> Prepared + Send>,
 }
 

@@ -7,6 +7,7 @@ use futures::stream::StreamExt;
 use tokio::sync::oneshot;
 
 use super::Key;
+use crate::error::Undeclared;
 use crate::handler::Handler;
 use crate::metrics::ControllerMetrics;
 use crate::queue::{Add, Priority, Queue, Reason};
@@ -78,7 +79,14 @@ async fn run<E, Q: Key>(source: Source<E>, handler: Handler<E, Q>, pump: Pump<Q>
             Err(panic) => {
                 pump.metrics.handler_panicked();
                 let message = panic_message(&*panic);
-                tracing::error!(source = %name, message, "a handler or predicate panicked; its event is skipped");
+                match Undeclared::of_panic(&*panic) {
+                    Some(_) => {
+                        tracing::error!(source = %name, message, "a handler reads what is not declared; its event is skipped")
+                    }
+                    None => {
+                        tracing::error!(source = %name, message, "a handler or predicate panicked; its event is skipped")
+                    }
+                }
             }
         }
     }
@@ -88,5 +96,6 @@ async fn run<E, Q: Key>(source: Source<E>, handler: Handler<E, Q>, pump: Pump<Q>
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .or_else(|| Undeclared::of_panic(panic).map(|undeclared| undeclared.0.as_str()))
         .unwrap_or("(a panic without a message)")
 }

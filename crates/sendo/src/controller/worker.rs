@@ -13,7 +13,7 @@ use super::dynamic::{Watches, carry_out};
 use super::watch::{Pump, Watch, panic_message};
 use super::{Action, Announce, Key, Prepared, Settings, Stuck, Surroundings};
 use crate::context::{Context, Shared};
-use crate::error::{Category, Error, Result};
+use crate::error::{Category, Error, Result, Undeclared};
 use crate::metrics::{ControllerMetrics, Outcome, QueueMetrics};
 use crate::queue::{Options, Picked, Queue};
 use crate::reader::Reader;
@@ -251,6 +251,10 @@ impl<Q: Key> Crew<Q> {
         match ended {
             Some(Ok(result)) => result,
             Some(Err(panic)) => {
+                if let Some(undeclared) = Undeclared::of_panic(&*panic) {
+                    // Reading it again will not help.
+                    return Err(Error::terminal(undeclared.clone()));
+                }
                 self.metrics.panicked();
                 let message = panic_message(&*panic);
                 Err(Error::message(format!("the reconcile panicked: {message}")))

@@ -17,6 +17,7 @@
 mod args;
 mod config;
 mod definitions;
+mod problems;
 mod run;
 mod runnable;
 mod running;
@@ -186,37 +187,19 @@ impl Manager {
 
     /// What is wrong with the declaration, each in a sentence that names the fix.
     /// [`Manager::run`] refuses to start a program with problems.
+    ///
+    /// Found are: parts without a name or with one that is taken or that the API
+    /// server would refuse, controllers that could never start, indexes over kinds
+    /// that are not declared, owners that cannot own, and checks of one name.
     pub fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        let mut seen = BTreeSet::new();
-        let controllers = self.controllers.iter().map(|c| ("controller", c.name()));
-        let runnables = self.runnables.iter().map(|r| ("runnable", r.name.as_str()));
-        for (what, name) in controllers.chain(runnables) {
-            if !seen.insert(name) {
-                problems.push(format!(
-                    "two parts of {} are called `{name}`: give one {what} another name",
-                    self.name
-                ));
-            }
-            if name.is_empty() {
-                problems.push(format!("a {what} of {} has an empty name", self.name));
-            }
-        }
-        for controller in &self.controllers {
-            if controller.declaration.sources.is_empty() {
-                problems.push(format!(
-                    "the controller `{}` has no source and would never start: add `.watches(…)`",
-                    controller.name()
-                ));
-            }
-        }
-        problems
+        problems::of(self)
     }
 
-    pub(crate) fn refuse_problems(&self) -> Result<()> {
-        match self.problems() {
-            problems if problems.is_empty() => Ok(()),
-            problems => Err(Error::terminal(problems.join("; "))),
+    pub(crate) fn refuse_problems(&self, config: &Config) -> Result<()> {
+        let problems = [self.problems(), problems::of_config(self, config)].concat();
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(Error::terminal(problems.join("; "))),
         }
     }
 }

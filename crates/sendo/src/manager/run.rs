@@ -18,7 +18,7 @@ use crate::cache::{Cache, CacheOptions, Readiness};
 use crate::client::{Client, ClientOptions, RateLimit};
 use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
 use crate::election::{Election, ElectionOptions, Gate, Status};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Undeclared};
 use crate::events::Recorder;
 use crate::health::{self, Probes};
 use crate::metrics::{self, ClientMetrics, LeaderMetrics, Registry};
@@ -36,7 +36,7 @@ impl Manager {
     ///
     /// Must be called inside a tokio runtime.
     pub fn start(mut self, config: Config) -> Result<Running> {
-        self.refuse_problems()?;
+        self.refuse_problems(&config)?;
         let world = config.world.child(&self.name);
         let stop = world.tasks().stopping().child_token();
         let rooms = Rooms::of(&world);
@@ -473,9 +473,12 @@ fn start_group(
             let failure = match ended {
                 None | Some(Ok(Ok(()))) => return,
                 Some(Ok(Err(error))) => error,
-                Some(Err(panic)) => {
-                    Error::message(format!("`{name}` panicked: {}", panic_message(&*panic)))
-                }
+                Some(Err(panic)) => match Undeclared::of_panic(&*panic) {
+                    Some(undeclared) => Error::terminal(undeclared.clone()),
+                    None => {
+                        Error::message(format!("`{name}` panicked: {}", panic_message(&*panic)))
+                    }
+                },
             };
             if stopping.is_cancelled() {
                 tracing::warn!(part = %name, error = %failure, "failed while stopping");

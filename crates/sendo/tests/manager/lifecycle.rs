@@ -1,12 +1,18 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use sendo::cache::Namespaces;
-use sendo::{Action, Context, Controller, Error, Manager, ObjectExt, everywhere, on_leader};
+use sendo::controller::Watches;
+use sendo::predicate::generation_changed;
+use sendo::{
+    Action, Category, Context, Controller, Elected, Error, Index, Manager, ObjectExt, ObjectKey,
+    Reader, Undeclared, everywhere, handler, on_leader, source,
+};
 
-use crate::{Bar, Log, Place, SECOND, metric};
+use crate::{Bar, Log, Place, SECOND, Tracing, metric};
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_work_in_flight_end_and_takes_up_nothing_new() {
@@ -251,8 +257,86 @@ async fn mistakes_are_found_before_anything_starts() {
     place.end([]).await;
 }
 
+#[test]
+fn every_mistake_of_a_declaration_is_named_with_its_fix() {
+    static BY_TYPE: Index<Secret, String> = Index::new("by-type", |secret| secret.type_.clone());
+    let done = |_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) };
+    let keyed = |_: String, _: Context| async { Ok(Action::done()) };
+    let watches = Watches::<ObjectKey>::new();
+    let fine = || async { Ok::<(), String>(()) };
+    let manager = Manager::new("program")
+        .controller(
+            Controller::new::<ConfigMap>()
+                .index(&BY_TYPE)
+                .watches_also(&watches)
+                .owns::<Namespace>()
+                .reconcile(done),
+        )
+        .controller(
+            Controller::new::<ConfigMap>()
+                .named("Other")
+                .reads::<Secret>()
+                .index(&BY_TYPE)
+                .watches_also(&watches)
+                .timeout(Duration::ZERO)
+                .elected(Elected::Alone)
+                .reconcile(done),
+        )
+        .controller(Controller::keyed::<String>("idle").reconcile(keyed))
+        .runnable(everywhere("", |_| async { Ok(()) }))
+        .runnable(everywhere("line\nbreak", |_| async { Ok(()) }))
+        .check("mine", fine)
+        .check("mine", fine)
+        .check("caches", fine);
+    let expected = [
+        "a runnable of program has an empty name",
+        "the runnable \"line\\nbreak\" cannot write under this name: \
+         no more than 128 characters that can be printed make a field manager",
+        "the controller `Other` is elected alone, and no lease can be called `program-Other`: \
+         use small letters, digits, `-` and `.`",
+        "there is more than one readiness check called `mine`: give this one another name",
+        "there is more than one readiness check called `caches`: give this one another name",
+        "the controller `configmap` says that configmaps/v1 own namespaces/v1, but what is in a \
+         namespace cannot own what is in none: use `.watches(…)` with a handler of your own",
+        "the controller `configmap` keeps the index `by-type` over secrets/v1, which it neither \
+         watches nor reads: add `.reads::<Secret>()`",
+        "the controller `Other` has a time-out of zero, in which no reconcile can end: give it longer",
+        "the `Watches` given to the controller `Other` are given to another one, or twice: \
+         make one for each",
+        "the controller `idle` has no source and would never start: add `.watches(…)`",
+    ];
+    let mut problems = manager.problems();
+    let mut expected = expected.map(str::to_owned);
+    problems.sort();
+    expected.sort();
+    assert_eq!(problems, expected);
+    assert_eq!(
+        Manager::new("").problems(),
+        ["the program has no name: give it one in `Manager::new`"]
+    );
+}
+
 #[tokio::test(start_paused = true)]
-async fn reading_what_is_not_declared_fails_with_the_fix() {
+async fn workers_of_a_controller_that_is_not_there_are_refused() {
+    let place = Place::new(1).await;
+    let controller = Controller::new::<ConfigMap>()
+        .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) });
+    let mut config = place.config("program");
+    config.workers = [("configmaps".to_owned(), 4)].into();
+    let manager = Manager::new("program").controller(controller);
+    assert_eq!(
+        manager.start(config).unwrap_err().to_string(),
+        "workers are given to a controller `configmaps`, which program does not have: it has configmap"
+    );
+    place.end([]).await;
+}
+
+const UNDECLARED: &str = "reads secrets/v1 but does not declare it: add `.reads::<Secret>()` to its \
+                          declaration, or ask the API server with `cx.live()`";
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_reads_what_is_not_declared_ends_with_an_error_that_names_the_fix() {
+    let tracing = Tracing::start();
     let place = Place::new(1).await;
     place.create("a").await;
     let log = Log::default();
@@ -261,23 +345,86 @@ async fn reading_what_is_not_declared_fails_with_the_fix() {
         Controller::new::<ConfigMap>().reconcile(move |_: Arc<ConfigMap>, cx: Context| {
             let log = seen.clone();
             async move {
-                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    cx.list::<k8s_openapi::api::core::v1::Secret>().count()
-                }));
-                log.add(*read.unwrap_err().downcast::<String>().unwrap());
+                log.add("begun");
+                let secrets = cx.list::<Secret>().count();
+                log.add(format!("{secrets} secrets"));
                 Ok(Action::done())
             }
         });
     let running = place
         .run(Manager::new("program").controller(controller))
         .await;
+    place.pass(3600 * SECOND).await;
+    assert_eq!(log.take(), ["begun"], "it is not tried again");
+    let count = |name: &str| metric(&running, &format!("{name}{{controller=\"configmap\"}}"));
+    let terminal = "controller_runtime_terminal_reconcile_errors_total";
+    assert_eq!(count(terminal), 1.0);
+    assert_eq!(count("controller_runtime_reconcile_panics_total"), 0.0);
+    place.touch("a", 1).await;
     place.pass(SECOND).await;
-    assert_eq!(
-        log.take(),
-        [
-            "`configmap` reads secrets/v1 but does not declare it: add `.reads::<Secret>()` to its declaration, \
-          or ask the API server with `cx.live()`"
-        ]
-    );
+    assert_eq!(count(terminal), 2.0);
+    let lines = tracing.lines();
+    let failed = lines.iter().find(|line| line.contains("reconcile failed"));
+    assert!(failed.unwrap().contains(UNDECLARED), "{failed:?}");
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runnable_that_reads_what_is_not_declared_ends_the_program_with_the_fix() {
+    let place = Place::new(1).await;
+    let reader = everywhere("reader", |cx| async move {
+        cx.get::<Secret>("a/b");
+        Ok(())
+    });
+    let manager = Manager::new("program").runnable(reader);
+    let error = manager.run(place.config("program")).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("`reader` {UNDECLARED}"));
+    assert_eq!(error.category(), Category::Terminal);
+    assert!(error.downcast_ref::<Undeclared>().is_some());
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_reads_what_is_not_declared_loses_its_event_and_tells_the_fix() {
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let reads = handler::map_object(|map: &ConfigMap, cx: &Reader| {
+        cx.get::<Secret>(map.key());
+        [map.name().to_owned()]
+    });
+    let controller = Controller::keyed::<String>("handled")
+        .watches(source::kind::<ConfigMap>(), reads)
+        .reconcile(|_: String, _: Context| async { Ok(Action::done()) });
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND).await;
+    place.end([running]).await;
+    let lines = tracing.lines();
+    let told = lines
+        .iter()
+        .find(|line| line.contains("its event is skipped"));
+    assert!(told.unwrap().contains(UNDECLARED), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_reconciles_what_has_not_changed() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::new::<ConfigMap>()
+        .when(generation_changed())
+        .reconcile(move |map: Arc<ConfigMap>, _: Context| {
+            seen.add(map.name());
+            async { Ok(Action::done()) }
+        });
+    let mut config = place.config("program");
+    config.resync = Some(3600 * SECOND);
+    let manager = Manager::new("program").controller(controller);
+    let running = manager.start(config).unwrap();
+    place.pass(4 * 3600 * SECOND).await;
+    assert!((4..=5).contains(&log.count()), "{}", log.count());
     place.end([running]).await;
 }

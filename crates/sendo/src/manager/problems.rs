@@ -1,0 +1,117 @@
+//! Mistakes in a program's declaration, found before anything runs.
+
+use std::collections::BTreeSet;
+
+use super::{Config, Manager};
+use crate::controller::Elected;
+
+/// The most characters of a field manager's name (apimachinery,
+/// apis/meta/v1/validation: `FieldManagerMaxLength`).
+const LONGEST_NAME: usize = 128;
+
+/// The most characters of an object's name (apimachinery, util/validation:
+/// `DNS1123SubdomainMaxLength`).
+const LONGEST_OBJECT_NAME: usize = 253;
+
+/// What is wrong with `manager`, each in a sentence that names the fix.
+pub(super) fn of(manager: &Manager) -> Vec<String> {
+    let mut problems = Vec::new();
+    names(manager, &mut problems);
+    checks(manager, &mut problems);
+    let mut handles = BTreeSet::new();
+    for controller in &manager.controllers {
+        let name = controller.name();
+        for problem in &controller.problems {
+            problems.push(format!("the controller `{name}` {problem}"));
+        }
+        if !controller
+            .handles
+            .iter()
+            .all(|handle| handles.insert(handle))
+        {
+            problems.push(format!(
+                "the `Watches` given to the controller `{name}` are given to another one, or twice: make one for each"
+            ));
+        }
+    }
+    problems
+}
+
+/// What is wrong with running `manager` as `config` says.
+pub(super) fn of_config(manager: &Manager, config: &Config) -> Vec<String> {
+    let known: Vec<&str> = manager.controllers.iter().map(|c| c.name()).collect();
+    let unknown = config
+        .workers
+        .keys()
+        .filter(|name| !known.contains(&&***name));
+    let problem = |name: &String| {
+        format!(
+            "workers are given to a controller `{name}`, which {} does not have: it has {}",
+            manager.name,
+            known.join(", "),
+        )
+    };
+    unknown.map(problem).collect()
+}
+
+fn names(manager: &Manager, problems: &mut Vec<String>) {
+    let program = &manager.name;
+    if program.is_empty() {
+        problems.push("the program has no name: give it one in `Manager::new`".to_owned());
+    }
+    let mut seen = BTreeSet::new();
+    let controllers = manager
+        .declarations()
+        .map(|d| ("controller", &*d.name, d.elected));
+    let runnables = manager
+        .runnables
+        .iter()
+        .map(|r| ("runnable", &*r.name, r.elected));
+    for (what, name, elected) in controllers.chain(runnables) {
+        if !seen.insert(name) {
+            problems.push(format!(
+                "two parts of {program} are called `{name}`: give one {what} another name"
+            ));
+        }
+        if name.is_empty() {
+            problems.push(format!("a {what} of {program} has an empty name"));
+        }
+        if name.chars().count() > LONGEST_NAME || name.contains(char::is_control) {
+            problems.push(format!(
+                "the {what} {name:?} cannot write under this name: no more than {LONGEST_NAME} \
+                 characters that can be printed make a field manager"
+            ));
+        }
+        let lease = format!("{program}-{name}");
+        if elected == Elected::Alone && !is_object_name(&lease) {
+            problems.push(format!(
+                "the {what} `{name}` is elected alone, and no lease can be called `{lease}`: \
+                 use small letters, digits, `-` and `.`"
+            ));
+        }
+    }
+}
+
+fn checks(manager: &Manager, problems: &mut Vec<String>) {
+    let mut seen = BTreeSet::from(["caches", "election"]);
+    for check in &manager.checks {
+        if !seen.insert(&check.name) {
+            problems.push(format!(
+                "there is more than one readiness check called `{}`: give this one another name",
+                check.name
+            ));
+        }
+    }
+}
+
+/// Whether an object may be called so (apimachinery, util/validation: `IsDNS1123Subdomain`).
+fn is_object_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty()
+            && label.chars().all(fits)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= LONGEST_OBJECT_NAME && name.split('.').all(is_label)
+}
