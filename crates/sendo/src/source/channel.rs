@@ -43,9 +43,10 @@ impl<E> Clone for Sender<E> {
     }
 }
 
-/// The controller that reads the channel has ended.
+/// Nobody reads the events any more: the controller has ended, or the source was
+/// taken away.
 #[derive(Debug, thiserror::Error)]
-#[error("the controller that reads this channel has ended")]
+#[error("the controller that reads these events has ended, or watches this source no more")]
 pub struct Closed;
 
 impl<E> Sender<E> {

@@ -8,7 +8,7 @@ use futures::future::FutureExt;
 use sendo_world::{Stop, Timestamp, World};
 use tokio::sync::mpsc;
 
-use super::{Opening, Source, ready_then};
+use super::{Closed, Opening, Source, from_task, ready_then};
 use crate::controller::panic_message;
 use crate::error::{Error, Result};
 
@@ -41,14 +41,14 @@ pub fn ticker(period: Duration) -> Source<Tick> {
         beat.tick().await;
         loop {
             beat.tick().await;
-            out.send(Tick { at: clock.wall() }).await;
+            out.send(Tick { at: clock.wall() }).await?;
         }
     })
 }
 
 /// Events that `run` sends while it runs. The source is ready at once.
 ///
-/// `run` is dropped when the controller stops. If it returns `Ok`, the source has
+/// `run` is dropped when the controller stops or the source is taken away. If it returns `Ok`, the source has
 /// ended; if it fails or panics, that is reported and it runs again, after 0.8 s
 /// at first and 30 s at most. Neither delays any other source.
 ///
@@ -58,7 +58,7 @@ pub fn ticker(period: Duration) -> Source<Tick> {
 /// # async fn next_message() -> sendo::Result<String> { std::future::pending().await }
 /// let messages = source::function("messages", |out| async move {
 ///     loop {
-///         out.send(next_message().await?).await;
+///         out.send(next_message().await?).await?;
 ///     }
 /// });
 /// # let _: source::Source<String> = messages;
@@ -70,18 +70,22 @@ where
 {
     let label = name.to_owned();
     Source::new(name, move |opening: Opening| {
-        let (events, mut receiver) = mpsc::channel(AHEAD);
+        let (events, receiver) = mpsc::channel(AHEAD);
         let world = opening.world;
-        let tasks = world.tasks().clone();
-        let out = Output { events, world };
-        let stopping = tasks.stopping().clone();
-        let name = label.clone();
-        tasks.spawn(&format!("function {label}"), async move {
-            let stop = stopping.clone();
-            stop.run_until_cancelled(again_and_again(&name, out, run))
-                .await;
-        });
-        ready_then(futures::stream::poll_fn(move |cx| receiver.poll_recv(cx)))
+        let task = format!("function {label}");
+        ready_then(from_task(
+            &world.clone(),
+            &task,
+            receiver,
+            |stop| async move {
+                let out = Output {
+                    events,
+                    world,
+                    stop,
+                };
+                again_and_again(&label, out, run).await;
+            },
+        ))
     })
 }
 
@@ -96,6 +100,8 @@ where
         let ended = AssertUnwindSafe(async { run(out.clone()).await });
         let error = match ended.catch_unwind().await {
             Ok(Ok(())) => return,
+            // Nobody hears of it any more.
+            Ok(Err(_)) if out.events.is_closed() => return,
             Ok(Err(error)) => error,
             Err(panic) => Error::message(format!("it panicked: {}", panic_message(&*panic))),
         };
@@ -112,15 +118,17 @@ where
 pub struct Output<E> {
     events: mpsc::Sender<E>,
     world: World,
+    stop: Stop,
 }
 
 impl<E> Output<E> {
-    /// Sends an event; waits while the handler is far behind.
+    /// Sends an event; waits while the handler is far behind. Fails if the
+    /// controller has ended or the source was taken away: the function is then
+    /// dropped, or returns the error with `?`, which is no failure of the source.
     ///
     /// Cancel safe: a dropped future has sent nothing.
-    pub async fn send(&self, event: E) {
-        // The controller has ended, and drops the function in a moment.
-        let _ = self.events.send(event).await;
+    pub async fn send(&self, event: E) -> Result<(), Closed> {
+        self.events.send(event).await.map_err(|_| Closed)
     }
 
     /// The world of the controller: its clock, its randomness, its tasks.
@@ -128,9 +136,10 @@ impl<E> Output<E> {
         &self.world
     }
 
-    /// Cancelled when the controller is to stop.
+    /// Cancelled when the controller is to stop or the source is taken away. What
+    /// the function has started beside itself ends by it.
     pub fn stopping(&self) -> &Stop {
-        self.world.tasks().stopping()
+        &self.stop
     }
 }
 
@@ -139,6 +148,7 @@ impl<E> Clone for Output<E> {
         Output {
             events: self.events.clone(),
             world: self.world.clone(),
+            stop: self.stop.clone(),
         }
     }
 }

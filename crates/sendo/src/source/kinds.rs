@@ -9,10 +9,11 @@ use futures::stream::{AbortHandle, BoxStream, SelectAll, StreamExt, abortable};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use tokio::sync::mpsc;
 
-use super::{Item, Opening, Source, deliveries};
+use super::{Item, Opening, Source, deliveries, from_task};
 use crate::Event;
 use crate::cache::{Cache, Index, IndexValue, Lease, Selection};
 use crate::discovery::served_kinds;
+use crate::error::with_causes;
 use crate::object::Kind;
 
 /// The metadata of an object of any kind.
@@ -20,6 +21,9 @@ pub type AnyMeta = PartialObjectMeta<DynamicObject>;
 
 /// How often the API is asked which kinds it serves, when nothing suggests that it should be.
 const RESCAN: Duration = Duration::from_secs(300);
+
+/// How often it is looked whether the kinds that are still waited for are worth it.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How soon after a change of a CustomResourceDefinition or APIService it is asked.
 const RESCAN_SOON: Duration = Duration::from_millis(200);
@@ -31,6 +35,10 @@ const RESCAN_SOON: Duration = Duration::from_millis(200);
 /// watched no more. Those whose objects the program watches whole already are not
 /// watched again. Each event names its kind; [`Reader::list_of`](crate::Reader::list_of)
 /// reads the cached objects.
+///
+/// The workers wait until all kinds there are have been listed. A kind that cannot
+/// be listed for half a minute, as one whose conversion fails, is waited for no
+/// longer: it goes on being tried, and its objects come when it can be.
 pub fn every_kind() -> EveryKind {
     EveryKind {
         wanted: Arc::new(|_| true),
@@ -75,19 +83,15 @@ impl From<EveryKind> for Source<(Kind, Event<AnyMeta>)> {
             for prepare in &declared.prepare {
                 prepare(&opening.cache);
             }
-            let (sender, mut receiver) = mpsc::channel(64);
-            let tasks = opening.world.tasks().clone();
-            let stopping = tasks.stopping().clone();
-            tasks.spawn("every kind", async move {
-                let scan = Scan {
-                    declared,
-                    opening,
-                    open: BTreeMap::new(),
-                    streams: SelectAll::new(),
-                };
-                stopping.run_until_cancelled(scan.run(sender)).await;
-            });
-            futures::stream::poll_fn(move |cx| receiver.poll_recv(cx)).boxed()
+            let (sender, receiver) = mpsc::channel(64);
+            let world = opening.world.clone();
+            let scan = Scan {
+                declared,
+                opening,
+                open: BTreeMap::new(),
+                streams: SelectAll::new(),
+            };
+            from_task(&world, "every kind", receiver, |_| scan.run(sender)).boxed()
         })
     }
 }
@@ -111,7 +115,7 @@ struct Open {
     /// Whether its initial list has been delivered.
     ready: bool,
     stream: AbortHandle,
-    _informer: Lease<AnyMeta>,
+    informer: Lease<AnyMeta>,
 }
 
 impl Drop for Open {
@@ -123,26 +127,30 @@ impl Drop for Open {
 impl Scan {
     async fn run(mut self, sender: mpsc::Sender<Item<(Kind, Event<AnyMeta>)>>) {
         let clock = self.opening.world.clock().clone();
-        let mut said_ready = false;
+        let (mut knows_kinds, mut said_ready) = (false, false);
         let mut rescan = Duration::ZERO;
         loop {
             let mut due = pin!(clock.sleep(rescan));
+            let mut look = pin!(clock.sleep(LOOK));
             let mut soon = false;
             // Between two scans, pass on what the kinds now known deliver.
             loop {
                 let tagged = tokio::select! {
                     biased;
                     () = &mut due => break,
-                    Some(tagged) = self.streams.next() => tagged,
+                    Some(tagged) = self.streams.next() => Some(tagged),
+                    () = &mut look, if knows_kinds && !said_ready => {
+                        look.set(clock.sleep(LOOK));
+                        None
+                    }
                 };
-                let (kind, item) = tagged;
-                match item {
-                    Item::Ready => {
+                match tagged {
+                    Some((kind, Item::Ready)) => {
                         if let Some(open) = self.open.get_mut(&kind) {
                             open.ready = true;
                         }
                     }
-                    Item::Event(event) => {
+                    Some((kind, Item::Event(event))) => {
                         // Not put off again by those that follow.
                         if !soon && defines_kinds(&kind) {
                             due.set(clock.sleep(RESCAN_SOON));
@@ -152,8 +160,9 @@ impl Scan {
                             return;
                         }
                     }
+                    None => {}
                 }
-                if !said_ready && self.open.values().all(|open| open.ready) {
+                if !said_ready && self.is_ready() {
                     said_ready = true;
                     if sender.send(Item::Ready).await.is_err() {
                         return;
@@ -161,13 +170,31 @@ impl Scan {
                 }
             }
             rescan = match self.rescan().await {
-                Ok(()) => RESCAN,
+                Ok(()) => {
+                    knows_kinds = true;
+                    RESCAN
+                }
                 Err(error) => {
+                    let error = with_causes(&error);
                     tracing::warn!(%error, "cannot find out which kinds the API serves");
                     Duration::from_secs(1)
                 }
             };
         }
+    }
+
+    /// Whether every kind has been listed, or is not worth waiting for.
+    fn is_ready(&self) -> bool {
+        let now = self.opening.world.clock().now();
+        let unlisted = || self.open.values().filter(|open| !open.ready);
+        let state = |open: &Open| open.informer.informer().state();
+        if !unlisted().all(|open| state(open).is_given_up(now)) {
+            return false;
+        }
+        for open in unlisted() {
+            tracing::warn!("begins without a kind: {}", state(open));
+        }
+        true
     }
 
     async fn rescan(&mut self) -> Result<(), kube::Error> {
@@ -195,7 +222,7 @@ impl Scan {
             let open = Open {
                 ready: false,
                 stream,
-                _informer: lease,
+                informer: lease,
             };
             self.open.insert(kind, open);
         }

@@ -13,7 +13,8 @@ use std::fmt;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use prometheus_client::metrics::histogram::Histogram;
-use sendo_world::World;
+use sendo_world::{Stop, World};
+use tokio::sync::mpsc;
 
 use crate::Event;
 use crate::cache::{Cache, Delivery, Namespaces, Selection, Subscription};
@@ -216,6 +217,31 @@ fn deliveries<K: Object>(
         Some((item, (subscription, latency)))
     };
     stream::unfold((subscription, latency), next).boxed()
+}
+
+/// What a task sends, as a stream. The task ends with the controller, or when the
+/// source is taken away: when the stream is dropped. `work` is given what it is
+/// stopped by.
+fn from_task<T, F>(
+    world: &World,
+    name: &str,
+    mut receiver: mpsc::Receiver<T>,
+    work: impl FnOnce(Stop) -> F,
+) -> impl Stream<Item = T> + Send + 'static
+where
+    T: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let stop = world.tasks().stopping().child_token();
+    let (work, stopping) = (work(stop.clone()), stop.clone());
+    world.tasks().spawn(name, async move {
+        stopping.run_until_cancelled(work).await;
+    });
+    let wanted = stop.drop_guard();
+    stream::poll_fn(move |cx| {
+        let _kept = &wanted;
+        receiver.poll_recv(cx)
+    })
 }
 
 /// Events from any stream. The source is ready at once; when the stream ends, so does the source.

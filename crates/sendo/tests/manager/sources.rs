@@ -7,7 +7,8 @@ use sendo::controller::Watches;
 use sendo::metrics::Format;
 use sendo::source::{self, AnyMeta, Item, Tick};
 use sendo::{
-    Action, Context, Controller, Event, Index, Kind, Manager, ObjectExt, ObjectKey, Reader, handler,
+    Action, Context, Controller, Event, Index, Kind, Manager, ObjectExt, ObjectKey, Reader,
+    Selection, handler,
 };
 
 use crate::{Bar, BarSpec, HOUR, Log, Place, SECOND, Tracing, metric};
@@ -114,14 +115,14 @@ async fn a_function_that_fails_runs_again_and_delays_nobody() {
     let place = Place::new(1).await;
     let log = Log::default();
     let failing = source::function("failing", |out: source::Output<u32>| async move {
-        out.send(1).await;
+        out.send(1).await?;
         if out.world().random().below(0..2) == 0 {
             panic!("on purpose");
         }
         Err(sendo::Error::message("the other side hung up"))
     });
     let ends = source::function("ends", |out: source::Output<u32>| async move {
-        out.send(2).await;
+        out.send(2).await?;
         Ok(())
     });
     let name = || handler::map(|event: u32, _: &sendo::Reader| [event.to_string()]);
@@ -245,6 +246,163 @@ async fn sources_come_and_go_while_a_controller_runs() {
     place.pass(SECOND).await;
     assert_eq!(keys(&log), ["again new", "again old"]);
     watches.remove(again);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_feeds_a_source_ends_when_the_source_is_taken_away() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let watches = Watches::<String>::new();
+    let controller = Controller::keyed::<String>("changing")
+        .watches_also(&watches)
+        .reconcile(writing_down(&log));
+    let manager = Manager::new("program").controller(controller);
+    let running = manager.start(place.config("program")).unwrap();
+    running.ready().await;
+    let before = place.world.tasks().running();
+
+    let beats = Log::default();
+    let beating = beats.clone();
+    let function = source::function("beats", move |out: source::Output<u32>| {
+        let beats = beating.clone();
+        async move {
+            loop {
+                out.world().clock().sleep(SECOND).await;
+                beats.add("beat");
+                out.send(1).await?;
+            }
+        }
+    });
+    let tick = watches.add(
+        source::ticker(SECOND),
+        handler::map(|_: Tick, _: &Reader| ["tick".to_owned()]),
+    );
+    let function = watches.add(
+        function,
+        handler::map(|event: u32, _: &Reader| [event.to_string()]),
+    );
+    let kinds = watches.add(
+        source::every_kind(),
+        handler::map(|_: (Kind, Event<AnyMeta>), _: &Reader| None),
+    );
+    place.pass(10 * SECOND).await;
+    assert!(place.world.tasks().running().len() > before.len() + 3);
+    for source in [tick, function, kinds] {
+        watches.remove(source);
+    }
+    place.pass(SECOND / 10).await;
+    log.take();
+    beats.take();
+    place.pass(60 * SECOND).await;
+    assert_eq!((log.count(), beats.count()), (0, 0));
+    assert_eq!(place.world.tasks().running(), before);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_does_not_hold_up_every_other() {
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    place.client.create(&Bar::crd()).await.unwrap();
+    place.create("a").await;
+    let log = Log::default();
+    let maps = handler::map(|(kind, event): (Kind, Event<AnyMeta>), _: &Reader| {
+        (kind.kind == "ConfigMap").then(|| event.object().name().to_owned())
+    });
+    let controller = Controller::keyed::<String>("all")
+        .watches(source::every_kind(), maps)
+        .reconcile(writing_down(&log));
+    let is_lost = |request: &http::Request<_>| request.uri().path().ends_with("/bars");
+    let config = place.config_losing("program", is_lost);
+    let running = Manager::new("program")
+        .controller(controller)
+        .start(config)
+        .unwrap();
+    place.pass(20 * SECOND).await;
+    assert_eq!(log.count(), 0, "a failure may be over in a moment");
+    let checks = &running.probes().ready;
+    assert!(!checks.run(&place.world, &[]).await.passed());
+    place.pass(60 * SECOND).await;
+    assert!(keys(&log).contains(&"a".to_owned()));
+    let report = checks.run(&place.world, &[]).await;
+    assert!(report.passed(), "{}", report.lines());
+    let remark = "[+]caches ok: cannot watch bars.example.dev/v1: no answer from the API server";
+    assert!(report.lines().starts_with(remark), "{}", report.lines());
+    place.end([running]).await;
+    let told = "begins without a kind: cannot watch bars.example.dev/v1";
+    let lines = tracing.lines();
+    assert_eq!(lines.iter().filter(|line| line.contains(told)).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_of_a_kind_are_read_together() {
+    static BY_VALUE: Index<ConfigMap, String> = Index::new("by-value", |map: &ConfigMap| {
+        map.data.as_ref()?.get("value").cloned()
+    });
+    let place = Place::new(1).await;
+    let of_colour = |name: &str, colour: &str| {
+        let mut map = crate::map(name, 1);
+        map.metadata.labels = Some([("colour".to_owned(), colour.to_owned())].into());
+        map
+    };
+    for (name, colour) in [("r", "red"), ("b", "blue"), ("g", "green")] {
+        place.client.create(&of_colour(name, colour)).await.unwrap();
+    }
+    let part = |colours: &str| {
+        let selector = format!("colour in ({colours})").parse().unwrap();
+        source::kind::<ConfigMap>().selecting(Selection::labels(selector))
+    };
+    let log = Log::default();
+    let seen = log.clone();
+    let name = || handler::map_object(|map: &ConfigMap, _: &Reader| [map.name().to_owned()]);
+    let controller = Controller::keyed::<String>("parts")
+        .watches(part("red,purple"), name())
+        .watches(part("blue,purple"), name())
+        .index(&BY_VALUE)
+        .reconcile(move |name: String, cx: Context| {
+            let log = seen.clone();
+            async move {
+                let key = |name: &str| ObjectKey::namespaced("default", name);
+                let found = cx.get::<ConfigMap>(key(&name)).is_some();
+                let names = |listing: sendo::Listing<'_, ConfigMap>| {
+                    let keys = listing.keys();
+                    let names = keys.iter().map(|key| key.name().to_owned());
+                    names.collect::<Vec<_>>().join(" ")
+                };
+                let all = names(cx.list());
+                let indexed = names(cx.list::<ConfigMap>().by(&BY_VALUE, "1"));
+                log.add(format!("{name} {found}, all {all}, of 1 {indexed}"));
+                if name == "r" && all == "b r" {
+                    // Own writes are seen at once, in whichever part they are.
+                    let paint = |map: &mut ConfigMap| {
+                        let labels = map.metadata.labels.get_or_insert_default();
+                        labels.insert("colour".to_owned(), "purple".to_owned());
+                    };
+                    cx.client().modify::<ConfigMap, _>(&key("b"), paint).await?;
+                    log.add(format!("painted, all {}", names(cx.list())));
+                    cx.client().modify::<ConfigMap, _>(&key("r"), paint).await?;
+                    let red: Option<Arc<ConfigMap>> = cx.get(key("r"));
+                    let colour = red.unwrap().label("colour").unwrap().to_owned();
+                    log.add(format!("{colour}, all {}", names(cx.list())));
+                    cx.delete(&*cx.get::<ConfigMap>(key("b")).unwrap()).await?;
+                    log.add(format!("deleted, all {}", names(cx.list())));
+                }
+                Ok(Action::done())
+            }
+        });
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.pass(SECOND).await;
+    let lines = log.take();
+    let expected = [
+        "r true, all b r, of 1 b r",
+        "painted, all b r",
+        "purple, all b r",
+        "deleted, all r",
+    ];
+    assert!(lines.windows(4).any(|lines| lines == expected), "{lines:?}");
     place.end([running]).await;
 }
 
