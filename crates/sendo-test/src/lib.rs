@@ -60,3 +60,8 @@ pub use sendo::Manager;
 #[cfg(doctest)]
 #[doc = include_str!("../../sendo/guide/testing.md")]
 struct Guide;
+
+/// The guide's examples of faults are run.
+#[cfg(doctest)]
+#[doc = include_str!("../../sendo/guide/faults.md")]
+struct GuideToFaults;

@@ -1,7 +1,15 @@
-//! The guide: from a first controller to its tests.
+//! The guide: from a first controller to its tests and to production.
+//!
+//! To learn: [`first_controller`], [`external_events`], [`cache_and_indexes`],
+//! [`finalizers`], [`election`], [`metrics_and_probes`], [`testing`], [`faults`],
+//! [`running_in_production`]. To translate: [`from_kube_rs`],
+//! [`from_controller_runtime`]. To look up: [`mistakes`].
 
 #[doc = include_str!("../guide/first_controller.md")]
 pub mod first_controller {}
+
+#[doc = include_str!("../guide/finalizers.md")]
+pub mod finalizers {}
 
 #[doc = include_str!("../guide/external_events.md")]
 pub mod external_events {}
@@ -18,6 +26,19 @@ pub mod metrics_and_probes {}
 // Its examples run where there is a cluster: in the tests of `sendo-test`.
 #[cfg_attr(not(doctest), doc = include_str!("../guide/testing.md"))]
 pub mod testing {}
+
+// Like those of `testing`.
+#[cfg_attr(not(doctest), doc = include_str!("../guide/faults.md"))]
+pub mod faults {}
+
+#[doc = include_str!("../guide/running_in_production.md")]
+pub mod running_in_production {}
+
+#[doc = include_str!("../guide/from_kube_rs.md")]
+pub mod from_kube_rs {}
+
+#[doc = include_str!("../guide/from_controller_runtime.md")]
+pub mod from_controller_runtime {}
 
 #[doc = include_str!("../guide/mistakes.md")]
 pub mod mistakes {}
