@@ -5,8 +5,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod codegen;
+mod deny;
 mod e2e;
 mod golden;
+mod metadata;
+mod msrv;
 
 #[derive(Parser)]
 #[command(name = "xtask", about = "Development tasks of this workspace")]
@@ -20,6 +23,10 @@ enum Task {
     /// Write the facts about Kubernetes types from its published modules.
     Codegen(codegen::Options),
     E2e(e2e::Options),
+    /// Check licences, sources and versions of dependencies against deny.toml.
+    Deny,
+    /// Check that the workspace builds with the oldest Rust it supports.
+    Msrv,
     /// Compare decoded protobuf with the published JSON of the same objects.
     Golden,
 }
@@ -27,6 +34,8 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Codegen(options) => codegen::run(&options),
+        Task::Deny => deny::run(),
+        Task::Msrv => msrv::run(),
         Task::E2e(options) => e2e::run(&options),
         Task::Golden => golden::run(),
     };
