@@ -72,6 +72,7 @@ mod tokens;
 mod user;
 mod verbs;
 mod view;
+mod warnings;
 mod wire;
 mod write;
 mod yaml;

@@ -12,9 +12,9 @@ use crate::negotiate::Form;
 use crate::path::{self, Target, Verb};
 use crate::query::Query;
 use crate::user::User;
+use crate::warnings::Warnings;
 
-/// The most a body may have: 3 MiB.
-pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
+pub(crate) use sendo_apimachinery::decode::BODY_LIMIT;
 
 /// A request, taken apart and authenticated.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     /// The form of the answer; JSON until it is agreed on.
     pub(crate) form: Form,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
 }
 
 impl Request {
@@ -147,21 +147,17 @@ impl Request {
         media_type(header)
     }
 
-    /// Adds a `Warning` to the answer, whatever that will be. Each text is sent once.
+    /// Adds a `Warning` to the answer, whatever that will be. Each text is sent once, and
+    /// no more of them than headers have room for.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if !text.is_empty() && !warnings.contains(&text) {
-            warnings.push(text);
-        }
+        warnings.add(text.into());
     }
 
     /// The warnings so far.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.warnings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.sent().to_vec()
     }
 }
 

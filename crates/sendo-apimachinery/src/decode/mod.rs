@@ -5,8 +5,8 @@
 //! whole way for an object; [`typed`] gives a value that was changed in the
 //! server (by a patch, say) the form it would have if it had just been read.
 //!
-//! Time and memory are bounded by the size of the body: nesting and aliases
-//! are limited, and nothing is kept of what a type does not know.
+//! Time and memory are bounded by [`BODY_LIMIT`]: nesting is limited, what aliases expand to
+//! counts as if it had been sent, and nothing is kept of what a type does not know.
 
 mod body;
 mod deletion;
@@ -28,6 +28,12 @@ pub use deletion::check_delete_options;
 pub use older::read_as;
 
 use crate::schema::SchemaRef;
+
+/// The most that a body may have, in bytes, what its aliases expand to included: 3 MiB, as in
+/// Kubernetes.
+///
+/// Whoever receives a body has to keep it within that; readers only see to the aliases.
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// Why a body could not be read; the text is the one Go's readers give.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -460,6 +460,57 @@ fn json_is_told_from_other_yaml() {
     }
 }
 
+type Reads<'a> = &'a dyn Fn(Body<'_>) -> Result<Value, String>;
+
+#[test]
+fn every_way_to_read_yaml_counts_what_aliases_expand_to() {
+    /// A document that says a text once, and `count` times by an alias.
+    fn document(count: usize) -> String {
+        let text = "x".repeat(40_000);
+        let mut document = format!("kind: ConfigMap\napiVersion: v1\nx:\n- &a {text}\n");
+        document += &"- *a\n".repeat(count);
+        document
+    }
+    let kind = expected("v1", "ConfigMap");
+    let ways: [(&str, Reads<'_>); 4] = [
+        ("a built-in kind", &|body| {
+            let read = body.built_in(&kind, &TYPES);
+            read.map(|o| o.value).map_err(|status| status.message)
+        }),
+        ("a custom kind", &|body| {
+            let read = body.custom(&kind, |_| Ok(Vec::new()));
+            read.map(|o| o.value).map_err(|status| status.message)
+        }),
+        ("options of a deletion", &|body| {
+            let bytes = String::from_utf8_lossy(body.bytes);
+            let options = bytes.replace("ConfigMap", "DeleteOptions");
+            let body = Body {
+                bytes: options.as_bytes(),
+                ..body
+            };
+            body.delete_options(&TYPES).map_err(|e| e.to_string())
+        }),
+        ("an apply", &|body| {
+            let read = untyped(body.bytes, body.format);
+            read.map(|d| d.value).map_err(|e| e.to_string())
+        }),
+    ];
+    for (what, read) in ways {
+        let read = |text: &str| {
+            read(Body {
+                bytes: text.as_bytes(),
+                format: Format::Yaml,
+                validation: FieldValidation::Ignore,
+            })
+        };
+        let value = read(&document(70)).expect(what);
+        assert!(value.to_string().len() <= BODY_LIMIT, "{what}");
+        let why = read(&document(80)).expect_err(what);
+        let expected = "yaml: document contains excessive aliasing";
+        assert!(why.contains(expected) && why.len() < 1000, "{what}: {why}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn json_in_yaml_is_what_yaml_reads(text in nearly_json()) {

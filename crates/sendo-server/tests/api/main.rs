@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod aggregation;
+mod aliases;
 mod asking;
 mod bad_input;
 mod changes;

@@ -6,9 +6,14 @@ use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{self, ErrorKind, Event, Options, Parser, ScanError};
 
 use self::scalar::Scalar;
+use super::BODY_LIMIT;
+use super::document::MAX_DEPTH;
 
 /// How deep YAML may nest.
 const MAX_NESTING: usize = 250;
+
+/// The most keys that are told of which were there twice.
+const MAX_DUPLICATES: usize = 1000;
 
 /// A document that was read.
 #[derive(Debug, Default)]
@@ -21,13 +26,19 @@ pub(super) struct Yaml {
 
 /// Reads the first document of a body.
 ///
-/// Aliases are resolved as long as they make up a bounded share of the whole.
+/// What aliases expand to counts as if it had been sent: body and expansion have
+/// [`BODY_LIMIT`] bytes together, and no more is ever built.
 pub(super) fn read(body: &[u8]) -> Result<Yaml, String> {
+    read_within(body, BODY_LIMIT)
+}
+
+fn read_within(body: &[u8], limit: usize) -> Result<Yaml, String> {
     let text =
         std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let nodes = compose(text).map_err(|e| format!("yaml: {e}"))?;
     let mut builder = Builder {
         nodes: &nodes,
+        room: limit.saturating_sub(body.len()),
         ..Builder::default()
     };
     let value = match nodes.is_empty() {
@@ -121,33 +132,56 @@ struct Builder<'n> {
     built: usize,
     aliased: usize,
     alias_depth: usize,
+    /// How many bytes of JSON aliases may still expand to.
+    room: usize,
+    /// How many containers are open, those that aliases lead to among them.
+    depth: usize,
 }
 
 impl Builder<'_> {
     fn value(&mut self, at: usize) -> Result<Value, String> {
-        self.count()?;
-        let node = &self.nodes[at];
-        match &node.kind {
+        self.count(at)?;
+        match &self.nodes[at].kind {
             Kind::Scalar(scalar) => scalar.value(),
-            Kind::Alias(target) => {
-                self.alias_depth += 1;
-                let value = self.value(*target);
-                self.alias_depth -= 1;
-                value
-            }
-            Kind::List => {
+            Kind::Alias(target) => self.through_alias(|builder| builder.value(*target)),
+            Kind::List => self.container(|builder| {
                 let mut items = Vec::new();
-                for item in self.children(at) {
-                    items.push(self.value(item)?);
+                for item in builder.children(at) {
+                    items.push(builder.value(item)?);
                 }
                 Ok(Value::Array(items))
-            }
-            Kind::Map => {
+            }),
+            Kind::Map => self.container(|builder| {
                 let mut members = Map::new();
-                self.members(at, &mut members)?;
+                builder.members(at, &mut members)?;
                 Ok(Value::Object(members))
-            }
+            }),
         }
+    }
+
+    fn through_alias<T>(
+        &mut self,
+        build: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<T, String> {
+        self.alias_depth += 1;
+        let built = build(self);
+        self.alias_depth -= 1;
+        built
+    }
+
+    /// Builds something that holds others. Aliases lead on from one such to the next, so
+    /// that the nesting of the text says nothing of how deep this goes.
+    fn container<T>(
+        &mut self,
+        build: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<T, String> {
+        if self.depth == MAX_DEPTH {
+            return Err("yaml: exceeded max depth".to_owned());
+        }
+        self.depth += 1;
+        let built = build(self);
+        self.depth -= 1;
+        built
     }
 
     fn members(&mut self, at: usize, members: &mut Map<String, Value>) -> Result<(), String> {
@@ -174,7 +208,7 @@ impl Builder<'_> {
             let key = self.key(key)?;
             let line = self.nodes[value].line;
             let value = self.value(value)?;
-            if members.contains_key(&key.text) {
+            if members.contains_key(&key.text) && self.duplicates.len() < MAX_DUPLICATES {
                 self.duplicates
                     .push(format!("line {line}: key {} already set in map", key.shown));
             }
@@ -184,10 +218,10 @@ impl Builder<'_> {
     }
 
     fn key(&mut self, at: usize) -> Result<scalar::Key, String> {
-        self.count()?;
+        self.count(at)?;
         match &self.nodes[at].kind {
             Kind::Scalar(scalar) => scalar.key(),
-            Kind::Alias(target) => self.key(*target),
+            Kind::Alias(target) => self.through_alias(|builder| builder.key(*target)),
             Kind::List | Kind::Map => Err("yaml: invalid map key".to_owned()),
         }
     }
@@ -217,13 +251,13 @@ impl Builder<'_> {
         at: usize,
         members: &mut Map<String, Value>,
     ) -> Result<(), String> {
-        self.count()?;
-        let target = self.resolved(at);
-        let through_alias = usize::from(target != at);
-        self.alias_depth += through_alias;
-        let result = self.members(target, members);
-        self.alias_depth -= through_alias;
-        result
+        self.count(at)?;
+        match &self.nodes[at].kind {
+            Kind::Alias(target) => {
+                self.through_alias(|builder| builder.members_through(*target, members))
+            }
+            _ => self.container(|builder| builder.members(at, members)),
+        }
     }
 
     fn resolved(&self, at: usize) -> usize {
@@ -244,12 +278,21 @@ impl Builder<'_> {
         children
     }
 
-    /// Refuses documents that live on their aliases: the larger, the less of it may come from them.
-    fn count(&mut self) -> Result<(), String> {
+    /// Refuses documents that live on their aliases: the larger, the less of it may come
+    /// from them, and no more than a body that says it all could have.
+    ///
+    /// The share is that of `decoder.unmarshal` in go.yaml.in/yaml/v2 (decode.go), which
+    /// counts nodes and knows nothing of their size.
+    fn count(&mut self, at: usize) -> Result<(), String> {
         const LOW: usize = 400_000;
         const HIGH: usize = 4_000_000;
+        let excessive = || "yaml: document contains excessive aliasing".to_owned();
         self.built += 1;
-        self.aliased += usize::from(self.alias_depth > 0);
+        if self.alias_depth > 0 {
+            self.aliased += 1;
+            let size = self.nodes[at].kind.json_size();
+            self.room = self.room.checked_sub(size).ok_or_else(excessive)?;
+        }
         let allowed = match self.built {
             ..=LOW => 0.99,
             HIGH.. => 0.10,
@@ -257,9 +300,23 @@ impl Builder<'_> {
         };
         let share = self.aliased as f64 / self.built as f64;
         if self.aliased > 100 && self.built > 1000 && share > allowed {
-            return Err("yaml: document contains excessive aliasing".to_owned());
+            return Err(excessive());
         }
         Ok(())
+    }
+}
+
+impl Kind {
+    /// The bytes that a node has in JSON at least, without what it holds: quotes or brackets, and
+    /// what parts it from the next one.
+    fn json_size(&self) -> usize {
+        const AROUND: usize = 3;
+        match self {
+            Kind::Scalar(scalar) => scalar.len() + AROUND,
+            Kind::List | Kind::Map => AROUND,
+            // What it stands for is counted itself.
+            Kind::Alias(_) => 0,
+        }
     }
 }
 

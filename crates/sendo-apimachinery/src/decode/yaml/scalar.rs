@@ -71,6 +71,11 @@ impl Scalar {
         Ok(Scalar { text, kind })
     }
 
+    /// How many bytes its text has.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
     pub(super) fn is_merge(&self) -> bool {
         self.kind == Kind::Merge
     }

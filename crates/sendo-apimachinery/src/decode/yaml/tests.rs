@@ -100,6 +100,101 @@ fn a_bomb_of_aliases_is_refused() {
     assert_eq!(refused(&text), "yaml: document contains excessive aliasing");
 }
 
+/// Documents that say one long text once, and `count` times by aliases.
+fn expanding(size: usize, count: usize) -> Vec<(&'static str, String)> {
+    let text = "x".repeat(size);
+    let document = |anchor: &str, item: &str| {
+        let mut document = format!("x:\n- &a {}\n", anchor.replace("TEXT", &text));
+        (0..count).for_each(|_| document += item);
+        document
+    };
+    vec![
+        ("a text", document("\"TEXT\"", "- *a\n")),
+        ("a key", document("\"TEXT\"", "- {*a : 1}\n")),
+        ("a list", document("[[TEXT], [1]]", "- *a\n")),
+        ("a map", document("{k: {? TEXT : v}}", "- *a\n")),
+        ("a merged map", document("{? TEXT : v}", "- {<<: *a}\n")),
+        ("merged maps", document("{? TEXT : v}", "- {<<: [*a]}\n")),
+        (
+            "merged into one",
+            document("{? TEXT : v}", "- {<<: [{k: w}, *a, {l: w}]}\n"),
+        ),
+    ]
+}
+
+#[test]
+fn what_aliases_expand_to_counts_as_if_it_had_been_sent() {
+    const SIZE: usize = 40_000;
+    for (what, text) in expanding(SIZE, BODY_LIMIT / SIZE - 2) {
+        let read = value(&text).to_string();
+        assert!(read.len() > BODY_LIMIT - 3 * SIZE, "{what}");
+        assert!(read.len() <= BODY_LIMIT, "{what}");
+    }
+    for (what, text) in expanding(SIZE, BODY_LIMIT / SIZE + 1) {
+        let expected = "yaml: document contains excessive aliasing";
+        assert_eq!(refused(&text), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_body_as_long_as_any_leaves_aliases_no_room() {
+    let mut text = format!("a: &a x\nb: {}\nc: *a\n", "x".repeat(BODY_LIMIT));
+    assert_eq!(refused(&text), "yaml: document contains excessive aliasing");
+    text.truncate(BODY_LIMIT);
+    assert_eq!(value(&text)["a"], "x");
+}
+
+#[test]
+fn nothing_is_larger_than_what_was_sent_and_what_aliases_may_add() {
+    let shapes = [
+        "a0: &a0 [x, {y: z}]\n",
+        "a0: &a0 {k: [1, 2], l: ~}\n",
+        "a0: &a0 'some words'\n",
+    ];
+    for shape in shapes {
+        for width in 2..6 {
+            let mut text = shape.to_owned();
+            for level in 1..8 {
+                let below = vec![format!("*a{}", level - 1); width].join(", ");
+                text += &format!("a{level}: &a{level} [{below}]\n");
+                for room in [0, 100, 1000, 10_000] {
+                    if let Ok(yaml) = read_within(text.as_bytes(), text.len() + room) {
+                        let size = yaml.value.to_string().len();
+                        assert!(size <= 2 * text.len() + 2 * room, "{text}: {size}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A document whose anchors lead down through each other, `nested` lists at a time.
+fn chained(links: usize, nested: usize) -> String {
+    let (open, close) = ("[".repeat(nested), "]".repeat(nested));
+    let mut text = "a0: &a0 x\n".to_owned();
+    for link in 1..links {
+        text += &format!("a{link}: &a{link} {open}*a{}{close}\n", link - 1);
+    }
+    text
+}
+
+#[test]
+fn aliases_lead_no_deeper_than_anything_may_nest() {
+    for (links, nested) in [(3, 150), (30, 13), (20, 20)] {
+        read(chained(links, nested).as_bytes()).unwrap();
+    }
+    for (links, nested) in [(4, 150), (50, 240), (22, 20)] {
+        let text = chained(links, nested);
+        assert_eq!(refused(&text), "yaml: exceeded max depth");
+    }
+}
+
+#[test]
+fn of_repeated_keys_no_more_are_told_than_anybody_reads() {
+    let yaml = read("a:\n".repeat(100_000).as_bytes()).unwrap();
+    assert_eq!(yaml.duplicates.len(), MAX_DUPLICATES);
+}
+
 #[test]
 fn an_alias_to_itself_is_refused() {
     assert!(refused("a: &x [*x]\n").starts_with("yaml: "));
