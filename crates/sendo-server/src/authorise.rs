@@ -7,7 +7,7 @@
 
 pub(crate) mod nodes;
 
-use sendo_apimachinery::{FieldSelector, GroupResource, Status, go_quote, status};
+use sendo_apimachinery::{FieldSelector, GroupResource, Status, go_quote, names, status};
 
 use crate::call::Call;
 use crate::path::{Target, Verb};
@@ -72,14 +72,29 @@ impl Verdict {
     }
 }
 
-/// Lets a request pass, or tells why not.
-pub(crate) async fn authorise(server: &Server, request: &Request) -> Result<(), Status> {
-    if request.user.is_in(MASTERS) {
-        return Ok(());
+/// The permission to do what a request asks for, and nothing else.
+///
+/// Only [`authorise`] gives one. What is done with a resource follows from the verb in it
+/// ([`crate::route::Action`]), so that nothing else can be done than what was allowed.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    verb: Verb,
+}
+
+impl Permit {
+    /// The verb that is allowed. [`Verb::Unknown`] for paths that name no resource, too.
+    pub(crate) fn verb(&self) -> Verb {
+        self.verb
     }
-    let method = request.method.as_str().to_ascii_lowercase();
-    let asked = attributes(request, &request.user, &method);
-    demand(server, &asked).await
+}
+
+/// Lets a request pass, or tells why not.
+pub(crate) async fn authorise(server: &Server, request: &Request) -> Result<Permit, Status> {
+    if !request.user.is_in(MASTERS) {
+        let method = request.method.as_str().to_ascii_lowercase();
+        demand(server, &attributes(request, &request.user, &method)).await?;
+    }
+    Ok(Permit { verb: request.verb })
 }
 
 /// What a request wants to do, in the name of `user`. `method` is its method in lower case.
@@ -95,16 +110,11 @@ pub(crate) fn attributes<'a>(
             what: What::Path(&request.path),
         };
     };
-    let of_collection = matches!(
-        request.verb,
-        Verb::List | Verb::Watch | Verb::DeleteCollection
-    );
-    let selector = request.query.text("fieldSelector");
-    let fields = match selector {
-        selector if of_collection && !selector.is_empty() => {
-            FieldSelector::parse(selector).unwrap_or_default()
-        }
-        _ => FieldSelector::default(),
+    let name = match path.name.as_deref() {
+        Some(name) if !name.is_empty() => name,
+        // A collection that is pinned to a name and read is about that object.
+        _ if request.verb.reads() => pinned_name(&request.fields),
+        _ => "",
     };
     Attributes {
         user,
@@ -114,33 +124,43 @@ pub(crate) fn attributes<'a>(
             resource: &path.resource,
             subresource: path.subresource.as_deref().unwrap_or_default(),
             namespace: path.namespace.as_deref().unwrap_or_default(),
-            name: match &path.name {
-                Some(name) => name,
-                // A collection that is pinned to a name is about that object.
-                None if of_collection => pinned_name(selector),
-                None => "",
-            },
-            fields,
+            name,
+            fields: request.fields.clone(),
         }),
     }
 }
 
-fn pinned_name(selector: &str) -> &str {
-    let pinned = selector.split(',').find_map(|term| {
-        let value = term.strip_prefix("metadata.name=")?;
-        Some(value.strip_prefix('=').unwrap_or(value))
-    });
-    pinned.unwrap_or_default()
+/// The one name that a selector leaves; empty if it leaves several.
+fn pinned_name(fields: &FieldSelector) -> &str {
+    let pinned = fields.exact("metadata.name");
+    let is_name = |name: &&str| names::path_segment(name).is_empty();
+    pinned.filter(is_name).unwrap_or_default()
 }
 
 /// Refuses a PUT or an apply that comes to create something, unless its writer may.
 pub(crate) async fn demand_create(call: &Call<'_>) -> Result<(), Status> {
-    let asked = attributes(call.request, &call.request.user, "");
-    let create = Attributes {
+    demand(call.server, &create_instead(call)).await
+}
+
+/// Refuses to create through a subresource what another verb has been allowed on.
+///
+/// The refusal does not say who wanted what.
+pub(crate) async fn demand_create_too(call: &Call<'_>) -> Result<(), Status> {
+    match judge(call.server, &create_instead(call)).await? {
+        Verdict::Allowed(_) => Ok(()),
+        Verdict::Refused(why) => {
+            let resource = call.resource.group_resource();
+            Err(Status::forbidden(&resource, call.name(), why))
+        }
+    }
+}
+
+/// What a request wants to do, if that were to create.
+fn create_instead<'a>(call: &Call<'a>) -> Attributes<'a> {
+    Attributes {
         verb: Verb::Create.as_str(),
-        ..asked
-    };
-    demand(call.server, &create).await
+        ..attributes(call.request, &call.request.user, "")
+    }
 }
 
 /// Refuses with 403 what is not allowed.

@@ -9,7 +9,7 @@ use sendo_store::{At, Entry, Key};
 use serde_json::Value;
 
 use crate::kinds::Cx;
-use crate::path::ResourcePath;
+use crate::path::{ResourcePath, Verb};
 use crate::request::Request;
 use crate::resource::Resource;
 use crate::route::Action;
@@ -40,7 +40,7 @@ impl<'a> Call<'a> {
         let Some(namespace @ ("." | "..")) = self.namespace() else {
             return Ok(());
         };
-        if matches!(action, Action::Create) {
+        if action.subresource().is_none() && action.verb() == Verb::Create {
             let faults = names::path_segment(namespace).join(" ");
             let named = go_quote(namespace);
             return Err(Status::internal_error(format!(

@@ -1,6 +1,7 @@
 //! What a request's path names, read as Kubernetes reads it.
 
 use http::Method;
+use sendo_apimachinery::FieldSelector;
 
 use crate::query::{self, Query};
 
@@ -18,10 +19,17 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+    /// Of the old `/proxy/` paths, at which nothing is served any more.
+    Proxy,
     Unknown,
 }
 
 impl Verb {
+    /// Whether nothing is changed by it.
+    pub(crate) fn reads(self) -> bool {
+        matches!(self, Verb::Get | Verb::List | Verb::Watch)
+    }
+
     /// The verb in a rule's words.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -33,6 +41,7 @@ impl Verb {
             Verb::Patch => "patch",
             Verb::Delete => "delete",
             Verb::DeleteCollection => "deletecollection",
+            Verb::Proxy => "proxy",
             Verb::Unknown => "",
         }
     }
@@ -45,6 +54,15 @@ pub(crate) enum Target {
     Resource(ResourcePath),
     /// Any other path: discovery, health, version.
     Other,
+}
+
+/// A word before the resource that says what is to be done, whatever the method is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prefix {
+    /// `/watch/`
+    Watch,
+    /// `/proxy/`
+    Proxy,
 }
 
 /// A path below `/api/v1` or `/apis/<group>/<version>`, taken apart.
@@ -64,8 +82,8 @@ pub(crate) struct ResourcePath {
     pub(crate) name: Option<String>,
     /// The subresource.
     pub(crate) subresource: Option<String>,
-    /// Whether this is one of the old `/watch/` paths.
-    pub(crate) watch: bool,
+    /// Whether this is one of the old paths that begin with a verb.
+    pub(crate) prefix: Option<Prefix>,
     /// Segments after the subresource, which only proxies have.
     pub(crate) rest: Vec<String>,
 }
@@ -88,8 +106,12 @@ impl Target {
             return Target::Other;
         };
         let mut parts: Vec<&str> = parts.collect();
-        let watch = parts.first() == Some(&"watch") && parts.len() > 1;
-        if watch {
+        let prefix = match parts.as_slice() {
+            ["watch", _, ..] => Some(Prefix::Watch),
+            ["proxy", _, ..] => Some(Prefix::Proxy),
+            _ => None,
+        };
+        if prefix.is_some() {
             parts.remove(0);
         }
         if parts.is_empty() {
@@ -99,7 +121,7 @@ impl Target {
         let mut found = ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
-            watch,
+            prefix,
             ..ResourcePath::default()
         };
         if parts[0] == "namespaces" && parts.len() > 1 {
@@ -111,7 +133,9 @@ impl Target {
         let mut parts = parts.into_iter().map(str::to_owned);
         found.resource = parts.next().unwrap_or_default();
         found.name = parts.next();
-        found.subresource = parts.next();
+        if prefix != Some(Prefix::Proxy) {
+            found.subresource = parts.next();
+        }
         found.rest = parts.collect();
         Target::Resource(found)
     }
@@ -119,10 +143,14 @@ impl Target {
 
 impl ResourcePath {
     /// What `method` on this path asks to do; `query` tells a watch from a list.
+    ///
+    /// The rule is that of `RequestInfoFactory.NewRequestInfo` in k8s.io/apiserver
+    /// (pkg/endpoints/request/requestinfo.go).
     pub(crate) fn verb(&self, method: &Method, query: &Query) -> Verb {
         let collection = self.name.as_deref().unwrap_or_default().is_empty();
         match method.as_str() {
-            _ if self.watch => Verb::Watch,
+            _ if self.prefix == Some(Prefix::Watch) => Verb::Watch,
+            _ if self.prefix == Some(Prefix::Proxy) => Verb::Proxy,
             "GET" | "HEAD" if !collection => Verb::Get,
             "GET" | "HEAD" if query.flag("watch") => Verb::Watch,
             "GET" | "HEAD" => Verb::List,
@@ -132,6 +160,17 @@ impl ResourcePath {
             "DELETE" if collection => Verb::DeleteCollection,
             "DELETE" => Verb::Delete,
             _ => Verb::Unknown,
+        }
+    }
+
+    /// The field selector of a request on a collection. One that cannot be read is none, and
+    /// neither is that of an old path: those do not take selectors all alike.
+    pub(crate) fn fields(&self, verb: Verb, query: &Query) -> FieldSelector {
+        let selects = matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+        let selector = query.text("fieldSelector");
+        match selects && self.prefix.is_none() && !selector.is_empty() {
+            true => FieldSelector::parse(selector).unwrap_or_default(),
+            false => FieldSelector::default(),
         }
     }
 }
@@ -204,9 +243,20 @@ mod tests {
     #[test]
     fn the_old_watch_paths_watch() {
         let path = resource("/api/v1/watch/namespaces/a/pods/b");
-        assert!(path.watch);
+        assert_eq!(path.prefix, Some(Prefix::Watch));
         assert_eq!(path.name.as_deref(), Some("b"));
-        assert_eq!(path.verb(&Method::GET, &Query::default()), Verb::Watch);
+        for method in [Method::GET, Method::POST, Method::DELETE] {
+            assert_eq!(path.verb(&method, &Query::default()), Verb::Watch);
+        }
+    }
+
+    #[test]
+    fn the_old_proxy_paths_have_a_verb_of_their_own() {
+        let path = resource("/api/v1/proxy/namespaces/a/pods/b/c/d");
+        assert_eq!((path.name.as_deref(), path.subresource), (Some("b"), None));
+        assert_eq!(path.rest, ["c", "d"]);
+        let path = resource("/api/v1/proxy/nodes/b");
+        assert_eq!(path.verb(&Method::GET, &Query::default()), Verb::Proxy);
     }
 
     #[test]

@@ -15,13 +15,13 @@ use sendo_apimachinery::status::{Details, Reason};
 use crate::aggregation;
 use crate::answer::{self, Answer};
 use crate::authenticate::authenticate;
-use crate::authorise::authorise;
+use crate::authorise::{Permit, authorise};
 use crate::body::Body;
 use crate::call::Call;
 use crate::crd::lifecycle;
 use crate::in_flight::lasts;
 use crate::negotiate::{self, Gate, Offer, Protobuf, Refusal};
-use crate::path::{ResourcePath, Target};
+use crate::path::{ResourcePath, Target, Verb};
 use crate::request::Request;
 use crate::resource::Resource;
 use crate::reviews;
@@ -84,7 +84,7 @@ where
     let Some(_place) = server.in_flight.enter(request) else {
         return Ok(Answer::Busy);
     };
-    authorise(server, request).await?;
+    let permit = authorise(server, request).await?;
     if request.has_use_for_a_body() {
         let clock = server.world.clock();
         let read = clock.timeout(BODY_PATIENCE, request.read_body(body));
@@ -96,7 +96,7 @@ where
         })?;
     }
     match request.target.clone() {
-        Target::Resource(path) => on_resource(server, request, &path).await,
+        Target::Resource(path) => on_resource(server, request, &permit, &path).await,
         Target::Other => roots::answer(server, request).await,
     }
 }
@@ -132,10 +132,11 @@ fn of_no_path(request: &Request) -> Option<Answer> {
 async fn on_resource(
     server: &Arc<Server>,
     request: &mut Request,
+    permit: &Permit,
     path: &ResourcePath,
 ) -> Result<Answer, Status> {
     let catalog = server.catalog();
-    let (resource, action) = match route::route(&catalog, &request.method, path) {
+    let (resource, action) = match route::route(&catalog, permit, &request.method, path) {
         Ok(found) => found,
         Err(Dead::End(status)) => return Err(status),
         Err(Dead::Page(answer)) => return Ok(answer),
@@ -151,35 +152,37 @@ async fn on_resource(
         resource: &resource,
     };
     call.check_namespace(&action)?;
-    let answer = act(&call, action).await?;
-    settle(&call).await?;
+    let answer = act(&call, &action).await?;
+    settle(&call, &action).await?;
     Ok(answer)
 }
 
-/// Does what the request asks for.
-async fn act(call: &Call<'_>, action: Action) -> Result<Answer, Status> {
-    let (request, resource) = (call.request, call.resource);
-    match action {
-        Action::Get => verbs::get::get(call).await,
-        Action::List if request.query.flag("watch") => verbs::watch::watch(call).await,
-        Action::List => verbs::list::list(call).await,
-        Action::Watch => verbs::watch::watch(call).await,
-        Action::Create if resource.is_core("bindings") => binding::bind_by_collection(call).await,
-        Action::Create if resource.facts.storage.is_none() => reviews::create(call).await,
-        Action::Create => write::create::create(call).await,
-        Action::Update => write::update::update(call).await,
-        Action::Delete => write::delete::delete(call).await,
-        Action::DeleteCollection => write::delete_collection::delete_collection(call).await,
-        Action::Patch => write::patch::patch(call, Strategy::Main).await,
-        Action::Subresource(name) => subresource::answer(call, &name).await,
+/// Does what was allowed.
+async fn act(call: &Call<'_>, action: &Action) -> Result<Answer, Status> {
+    if action.subresource().is_some() {
+        return subresource::answer(call, action).await;
+    }
+    let resource = call.resource;
+    match action.verb() {
+        Verb::Get => verbs::get::get(call).await,
+        Verb::List => verbs::list::list(call).await,
+        Verb::Watch => verbs::watch::watch(call).await,
+        Verb::Create if resource.is_core("bindings") => binding::bind_by_collection(call).await,
+        Verb::Create if resource.facts.storage.is_none() => reviews::create(call).await,
+        Verb::Create => write::create::create(call).await,
+        Verb::Update => write::update::update(call).await,
+        Verb::Patch => write::patch::patch(call, Strategy::Main).await,
+        Verb::Delete => write::delete::delete(call).await,
+        Verb::DeleteCollection => write::delete_collection::delete_collection(call).await,
+        Verb::Proxy | Verb::Unknown => Err(Status::method_not_allowed()),
     }
 }
 
 /// Brings what is served in line with what a write left.
 ///
 /// That is a task of the server: it goes on if the client has left meanwhile.
-async fn settle(call: &Call<'_>) -> Result<(), Status> {
-    if call.request.method == Method::GET {
+async fn settle(call: &Call<'_>, action: &Action) -> Result<(), Status> {
+    if action.verb().reads() {
         return Ok(());
     }
     let server = Arc::clone(call.server);
@@ -241,13 +244,14 @@ const CUSTOM_PATCHES: [&str; 3] = [
 /// Agrees on the media types of body and answer.
 fn accept(request: &mut Request, resource: &Resource, action: &Action) -> Result<(), Status> {
     let is_custom = resource.custom.is_some();
+    let patches = action.verb() == Verb::Patch && action.subresource() != Some("proxy");
     let patch = PatchType::of(request);
     // Custom resources say nothing of how their lists merge.
     let known = patch.is_some_and(|patch| !is_custom || patch != PatchType::Strategic);
-    if request.method == Method::PATCH && !known && is_custom {
+    if patches && !known && is_custom {
         return Err(Status::unsupported_media_type(&CUSTOM_PATCHES));
     }
-    if request.method == Method::PATCH && !known {
+    if patches && !known {
         let status = Status::new(
             415,
             Reason::UnsupportedMediaType,
@@ -260,14 +264,14 @@ fn accept(request: &mut Request, resource: &Resource, action: &Action) -> Result
         true => (Protobuf::Metadata, Gate::Open),
         false => (Protobuf::Objects, Gate::Shut),
     };
-    let is_token = matches!(action, Action::Subresource(name) if name == "token");
+    let is_token = action.subresource() == Some("token");
     let offer = Offer {
         // What is asked once, and kept nowhere, has no rows.
         tables: !is_token && resource.facts.has_verb("get"),
         ..Offer::all(protobuf)
     };
     let form = negotiate::resource(request.accept().as_deref(), gate, offer);
-    let is_list = matches!(action, Action::List | Action::Watch);
+    let is_list = matches!(action.verb(), Verb::List | Verb::Watch);
     request.form = form.map_err(|refusal| match refusal {
         Refusal::MediaType if is_list && resource.facts.has_verb("watch") => {
             Status::not_acceptable(&STREAMED)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use sendo_apimachinery::Status;
+use sendo_apimachinery::{FieldSelector, Status};
 
 use crate::negotiate::Form;
 use crate::path::{self, Target, Verb};
@@ -19,7 +19,7 @@ pub(crate) use sendo_apimachinery::decode::BODY_LIMIT;
 /// A request, taken apart and authenticated.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// The HTTP method.
+    /// The HTTP method. What is done with a resource goes by [`Request::verb`] alone.
     pub(crate) method: Method,
     /// Path and query as they were sent.
     pub(crate) uri: Uri,
@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) target: Target,
     /// What is asked for. [`Verb::Unknown`] for paths that name no resource.
     pub(crate) verb: Verb,
+    /// What a collection is narrowed to; empty for everything else.
+    pub(crate) fields: FieldSelector,
     /// The query parameters.
     pub(crate) query: Query,
     /// The headers.
@@ -50,9 +52,12 @@ impl Request {
         let path = path::decode(raw).unwrap_or_else(|| raw.to_owned());
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let target = Target::parse(&path);
-        let verb = match &target {
-            Target::Resource(resource) => resource.verb(&head.method, &query),
-            Target::Other => Verb::Unknown,
+        let (verb, fields) = match &target {
+            Target::Resource(resource) => {
+                let verb = resource.verb(&head.method, &query);
+                (verb, resource.fields(verb, &query))
+            }
+            Target::Other => (Verb::Unknown, FieldSelector::default()),
         };
         Request {
             method: head.method.clone(),
@@ -60,6 +65,7 @@ impl Request {
             path,
             target,
             verb,
+            fields,
             query,
             headers: head.headers.clone(),
             user: User::anonymous(),
@@ -84,8 +90,11 @@ impl Request {
     /// Whether a body is of interest. What is only read says all in its head, and
     /// nobody has to wait for the rest.
     pub(crate) fn has_use_for_a_body(&self) -> bool {
-        let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-        matches!(self.target, Target::Resource(_)) && writes.contains(&self.method)
+        match self.verb {
+            Verb::Create | Verb::Update | Verb::Patch => true,
+            Verb::Delete | Verb::DeleteCollection => true,
+            Verb::Get | Verb::List | Verb::Watch | Verb::Proxy | Verb::Unknown => false,
+        }
     }
 
     /// Whether the connection is to become something else than HTTP.

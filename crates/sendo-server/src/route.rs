@@ -10,22 +10,30 @@ use http::Method;
 use sendo_apimachinery::Status;
 
 use crate::answer::Answer;
-use crate::path::ResourcePath;
+use crate::authorise::Permit;
+use crate::path::{Prefix, ResourcePath, Verb};
 use crate::resource::{Catalog, Resource};
 
-/// What a request on a resource is to do.
+/// What a request on a resource is to do: the verb that was allowed, and on what.
+///
+/// There is no other way to an action than [`route`], and no other verb in it than
+/// that of the [`Permit`]: path and method only decide whether it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Delete,
-    DeleteCollection,
-    /// Whatever the method means on that subresource.
-    Subresource(String),
+pub(crate) struct Action {
+    verb: Verb,
+    subresource: Option<String>,
+}
+
+impl Action {
+    /// What is to be done. Of a subresource, that is what the word means there.
+    pub(crate) fn verb(&self) -> Verb {
+        self.verb
+    }
+
+    /// The subresource that it is done on; `None` for the resource itself.
+    pub(crate) fn subresource(&self) -> Option<&str> {
+        self.subresource.as_deref()
+    }
 }
 
 /// Why there is no route.
@@ -43,9 +51,10 @@ impl From<Status> for Dead {
     }
 }
 
-/// Finds the resource that a path names and what `method` does there.
+/// Finds the resource that a path names, and what is to be done there.
 pub(crate) fn route(
     catalog: &Catalog,
+    permit: &Permit,
     method: &Method,
     path: &ResourcePath,
 ) -> Result<(Arc<Resource>, Action), Dead> {
@@ -62,14 +71,28 @@ pub(crate) fn route(
             Dead::End(Status::no_such_resource())
         }
     })?;
-    let action = match &resource.custom {
-        Some(_) => custom_action(resource, method, path)?,
-        None => action(resource, method, path)?,
+    match &resource.custom {
+        Some(_) => serves_custom(resource, permit.verb(), path)?,
+        None => serves(resource, permit.verb(), method, path)?,
+    }
+    let action = Action {
+        verb: permit.verb(),
+        subresource: path.subresource.clone(),
     };
     Ok((Arc::clone(resource), action))
 }
 
-fn action(resource: &Resource, method: &Method, path: &ResourcePath) -> Result<Action, Status> {
+/// Whether something is done at a path of a built-in resource.
+///
+/// Kubernetes has a table of methods and paths for these, which `APIInstaller` in
+/// k8s.io/apiserver (pkg/endpoints/installer.go) makes of what a kind's storage can do.
+/// `HEAD` is in it only where a connection is made to somebody else.
+fn serves(
+    resource: &Resource,
+    verb: Verb,
+    method: &Method,
+    path: &ResourcePath,
+) -> Result<(), Status> {
     let empty = |part: &Option<String>| part.as_deref() == Some("");
     let in_namespace = path.namespace.is_some() && path.resource != "namespaces";
     let misplaced = if resource.is_namespaced() {
@@ -82,132 +105,127 @@ fn action(resource: &Resource, method: &Method, path: &ResourcePath) -> Result<A
     if misplaced || empty(&path.subresource) || nameless && path.subresource.is_none() {
         return Err(Status::no_such_resource());
     }
-    if path.watch {
-        return watch_action(resource, method, path);
+    match path.prefix {
+        Some(Prefix::Watch) => return serves_old_watch(resource, method, path),
+        Some(Prefix::Proxy) => return Err(Status::no_such_resource()),
+        None => {}
     }
     if let Some(name) = &path.subresource {
-        let subresource = resource
-            .facts
-            .subresource(name)
-            .ok_or_else(Status::no_such_resource)?;
-        let proxied = name == "proxy";
-        if !path.rest.is_empty() && !proxied {
-            return Err(Status::no_such_resource());
-        }
-        let verb = match method.as_str() {
-            "GET" => "get",
-            "POST" => "create",
-            "PUT" => "update",
-            "PATCH" => "patch",
-            "DELETE" => "delete",
-            _ => "",
-        };
-        return if !subresource.verbs.iter().any(|own| own == verb) {
-            Err(Status::method_not_allowed())
-        } else if nameless {
-            Err(Status::bad_request("name must be provided"))
-        } else {
-            Ok(Action::Subresource(name.clone()))
-        };
+        return serves_subresource(resource, name, verb, method, path);
     }
     let everywhere = resource.is_namespaced() && !in_namespace;
-    let table: &[(&str, &str, Action)] = match &path.name {
-        Some(_) => &[
-            ("GET", "get", Action::Get),
-            ("PUT", "update", Action::Update),
-            ("PATCH", "patch", Action::Patch),
-            ("DELETE", "delete", Action::Delete),
-        ],
-        None if everywhere => &[("GET", "list", Action::List)],
-        None => &[
-            ("GET", "list", Action::List),
-            ("POST", "create", Action::Create),
-            ("DELETE", "deletecollection", Action::DeleteCollection),
-        ],
+    let possible: &[Verb] = match &path.name {
+        Some(_) => &[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete],
+        None if everywhere => &[Verb::List],
+        None => &[Verb::List, Verb::Create, Verb::DeleteCollection],
     };
-    let mut served = table
-        .iter()
-        .filter(|(_, verb, _)| resource.facts.has_verb(verb))
-        .peekable();
+    let has = |verb: Verb| resource.facts.has_verb(verb.as_str());
     // A resource that only takes creations has no named paths at all.
-    if served.peek().is_none() {
+    if !possible.iter().any(|verb| has(*verb)) {
         return Err(Status::no_such_resource());
     }
-    let found = served.find(|(own, _, _)| *own == method.as_str());
-    found
-        .map(|(_, _, action)| action.clone())
-        .ok_or_else(Status::method_not_allowed)
-}
-
-/// What a request on a custom resource does.
-///
-/// Kubernetes serves them by the verb alone, without a table of paths: what is
-/// misplaced is no page, what is asked of nothing lacks a name.
-fn custom_action(
-    resource: &Resource,
-    method: &Method,
-    path: &ResourcePath,
-) -> Result<Action, Dead> {
-    let told = |part: &Option<String>| part.as_deref().is_some_and(|part| !part.is_empty());
-    let (in_namespace, named) = (told(&path.namespace), told(&path.name));
-    let reads = matches!(*method, Method::GET | Method::HEAD);
-    let read_all = !in_namespace && !named && reads;
-    let misplaced =
-        resource.is_namespaced() != in_namespace && !(resource.is_namespaced() && read_all);
-    if misplaced || !path.rest.is_empty() {
-        return Err(Dead::Page(Answer::page_not_found()));
-    }
-    let nameless = || Dead::End(Status::bad_request("name must be provided"));
-    let unsupported = |verb: &str| {
-        Dead::End(Status::method_not_supported(
-            &resource.group_resource(),
-            verb,
-        ))
+    // A watch is asked for where a list is.
+    let asked = match verb {
+        Verb::Watch => Verb::List,
+        other => other,
     };
-    if let Some(name) = &path.subresource {
-        if resource.facts.subresource(name).is_none() {
-            let object = path.name.as_deref().unwrap_or_default();
-            return Err(Dead::End(Status::not_found(
-                &resource.group_resource(),
-                object,
-            )));
-        }
-        return match method.as_str() {
-            "GET" | "HEAD" if !named => Err(unsupported("list")),
-            "PUT" | "PATCH" if !named => Err(nameless()),
-            "DELETE" if !named => Err(unsupported("deletecollection")),
-            "GET" | "HEAD" | "PUT" | "PATCH" => Ok(Action::Subresource(name.clone())),
-            "POST" => Err(unsupported("create")),
-            "DELETE" => Err(unsupported("delete")),
-            _ => Err(unsupported("")),
-        };
+    if method == Method::HEAD || !possible.contains(&asked) || !has(asked) {
+        return Err(Status::method_not_allowed());
     }
-    match method.as_str() {
-        _ if reads && path.watch => Ok(Action::Watch),
-        _ if reads && named => Ok(Action::Get),
-        _ if reads => Ok(Action::List),
-        // A POST creates what its body names, whatever the path does.
-        "POST" => Ok(Action::Create),
-        "PUT" if named => Ok(Action::Update),
-        "PATCH" if named => Ok(Action::Patch),
-        "PUT" | "PATCH" => Err(nameless()),
-        "DELETE" if named => Ok(Action::Delete),
-        "DELETE" => Ok(Action::DeleteCollection),
-        _ => Err(unsupported("")),
+    if !has(verb) {
+        let resource = resource.group_resource();
+        return Err(Status::method_not_supported(&resource, verb.as_str()));
     }
+    Ok(())
 }
 
-fn watch_action(
+fn serves_subresource(
+    resource: &Resource,
+    name: &str,
+    verb: Verb,
+    method: &Method,
+    path: &ResourcePath,
+) -> Result<(), Status> {
+    let subresource = resource
+        .facts
+        .subresource(name)
+        .ok_or_else(Status::no_such_resource)?;
+    let is_proxy = name == "proxy";
+    if !path.rest.is_empty() && !is_proxy {
+        return Err(Status::no_such_resource());
+    }
+    // Without a name the verb is one of a collection.
+    let asked = match verb {
+        Verb::List | Verb::Watch => Verb::Get,
+        Verb::DeleteCollection => Verb::Delete,
+        other => other,
+    };
+    let has = subresource.verbs.iter().any(|own| own == asked.as_str());
+    let is_served = match *method {
+        Method::HEAD | Method::OPTIONS => is_proxy,
+        _ => has,
+    };
+    if !is_served {
+        return Err(Status::method_not_allowed());
+    }
+    if path.name.as_deref() == Some("") {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    Ok(())
+}
+
+/// Whether one of the old paths of a built-in resource that begin with `watch` is served.
+fn serves_old_watch(
     resource: &Resource,
     method: &Method,
     path: &ResourcePath,
-) -> Result<Action, Status> {
+) -> Result<(), Status> {
     if !resource.facts.has_verb("watch") || path.subresource.is_some() {
         return Err(Status::no_such_resource());
     }
     if method == Method::GET {
-        Ok(Action::Watch)
+        Ok(())
     } else {
         Err(Status::method_not_allowed())
+    }
+}
+
+/// Whether something is done at a path of a custom resource.
+///
+/// Kubernetes serves them by the verb alone, without a table of paths: what is
+/// misplaced is no page, what is asked of nothing lacks a name. So an old path that begins
+/// with `watch` is one to watch with any method. The rule is that of `crdHandler` in
+/// k8s.io/apiextensions-apiserver (pkg/apiserver/customresource_handler.go).
+fn serves_custom(resource: &Resource, verb: Verb, path: &ResourcePath) -> Result<(), Dead> {
+    let told = |part: &Option<String>| part.as_deref().is_some_and(|part| !part.is_empty());
+    let (in_namespace, named) = (told(&path.namespace), told(&path.name));
+    let of_all = resource.is_namespaced() && matches!(verb, Verb::List | Verb::Watch);
+    let misplaced = resource.is_namespaced() != in_namespace && !of_all;
+    if misplaced || !path.rest.is_empty() && path.prefix != Some(Prefix::Proxy) {
+        return Err(Dead::Page(Answer::page_not_found()));
+    }
+    if let Some(name) = &path.subresource
+        && resource.facts.subresource(name).is_none()
+    {
+        let object = path.name.as_deref().unwrap_or_default();
+        let absent = Status::not_found(&resource.group_resource(), object);
+        return Err(Dead::End(absent));
+    }
+    let of_subresource = path.subresource.is_some();
+    match verb {
+        Verb::Update | Verb::Patch if !named => {
+            Err(Dead::End(Status::bad_request("name must be provided")))
+        }
+        Verb::Get | Verb::Update | Verb::Patch => Ok(()),
+        // A creation is of what its body names, whatever the path does.
+        Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection
+            if !of_subresource =>
+        {
+            Ok(())
+        }
+        other => Err(Dead::End(Status::method_not_supported(
+            &resource.group_resource(),
+            other.as_str(),
+        ))),
     }
 }

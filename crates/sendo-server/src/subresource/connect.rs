@@ -6,14 +6,16 @@
 
 use std::net::IpAddr;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
 use serde_json::Value;
 
 use crate::answer::Answer;
+use crate::authorise;
 use crate::call::Call;
 use crate::keys::Keys;
+use crate::path::Verb;
 
 /// How the container runtime of a node is called whose containers are only told of.
 const SIMULATED: &str = "simulated://";
@@ -42,7 +44,13 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
 }
 
 /// `pods/<name>/exec`, `attach` and `portforward`.
-pub(super) async fn stream(call: &Call<'_>, name: &str) -> Result<Answer, Status> {
+///
+/// Whoever comes by a GET, as WebSockets do, needs the permission to create too: so says
+/// `ensureAuthorizedForVerb` in k8s.io/kubernetes (pkg/registry/core/pod/rest/authorize.go).
+pub(super) async fn stream(call: &Call<'_>, name: &str, verb: Verb) -> Result<Answer, Status> {
+    if verb != Verb::Create {
+        authorise::demand_create_too(call).await?;
+    }
     let pod = call.decode(&*call.entry().await?);
     let lacks = if name == "portforward" {
         format!("pod {} has no ports to forward", go_quote(call.name()))
@@ -70,7 +78,7 @@ pub(super) async fn stream(call: &Call<'_>, name: &str) -> Result<Answer, Status
 }
 
 /// `proxy` of pods, services and nodes.
-pub(super) async fn proxy(call: &Call<'_>) -> Result<Answer, Status> {
+pub(super) async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer, Status> {
     let parts: Vec<&str> = call.name().split(':').collect();
     let (scheme, name, port) = match parts.as_slice() {
         [name] => ("", *name, ""),
@@ -94,25 +102,24 @@ pub(super) async fn proxy(call: &Call<'_>) -> Result<Answer, Status> {
             "no endpoints available for service {}",
             go_quote(name)
         ))),
-        "pod" => forward(call, &address_of(&object, scheme, port)?),
+        "pod" => forward(call, verb, &address_of(&object, scheme, port)?),
         _ => match Agent::of(call, name).await? {
             Agent::Simulated => {
                 let lacks = format!("node {} has no agent that listens", go_quote(name));
                 Err(Agent::simulated(name, &lacks))
             }
-            Agent::At(address) => forward(call, &address),
+            Agent::At(address) => forward(call, verb, &address),
         },
     }
 }
 
 /// What comes of a request that goes on to where nobody listens.
-fn forward(call: &Call<'_>, address: &str) -> Result<Answer, Status> {
+fn forward(call: &Call<'_>, verb: Verb, address: &str) -> Result<Answer, Status> {
     let request = call.request;
     if request.asks_for_upgrade() {
         return Err(no_upgrade(address));
     }
-    let reads = [Method::GET, Method::HEAD].contains(&request.method);
-    if reads && call.path.rest.is_empty() && !request.path.ends_with('/') {
+    if verb == Verb::Get && call.path.rest.is_empty() && !request.path.ends_with('/') {
         let query = request.uri.query().map(|query| format!("?{query}"));
         let to = format!("{}/{}", request.path, query.unwrap_or_default());
         return Ok(Answer::Redirect(to));

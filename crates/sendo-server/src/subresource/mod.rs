@@ -2,47 +2,54 @@
 
 mod connect;
 
-use http::Method;
 use sendo_apimachinery::Status;
 
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
+use crate::path::Verb;
+use crate::route::Action;
 use crate::tokens;
 use crate::verbs::get;
 use crate::write::strategy::Strategy;
 use crate::write::{binding, eviction, patch, scale, update};
 
 /// Answers a request on a subresource that the resource has.
-pub(crate) async fn answer(call: &Call<'_>, name: &str) -> Result<Answer, Status> {
+///
+/// Where only one verb is served, the name of the subresource says which.
+pub(crate) async fn answer(call: &Call<'_>, action: &Action) -> Result<Answer, Status> {
+    let (name, verb) = (action.subresource().unwrap_or_default(), action.verb());
     let core = call.resource.facts.group.is_empty();
     match (name, call.resource.facts.plural.as_str()) {
-        ("scale", _) => scale::answer(call).await,
+        ("scale", _) => scale::answer(call, verb).await,
         ("binding", "pods") if core => binding::bind(call).await,
         ("eviction", "pods") if core => eviction::evict(call).await,
         ("token", "serviceaccounts") if core => tokens::request::create(call).await,
         ("log", "pods") if core => connect::log(call).await,
-        ("exec" | "attach" | "portforward", "pods") if core => connect::stream(call, name).await,
-        ("proxy", "pods" | "services" | "nodes") if core => connect::proxy(call).await,
+        ("exec" | "attach" | "portforward", "pods") if core => {
+            connect::stream(call, name, verb).await
+        }
+        ("proxy", "pods" | "services" | "nodes") if core => connect::proxy(call, verb).await,
         _ => match strategy(call, name) {
-            Some(strategy) => of_object(call, strategy).await,
+            Some(strategy) => of_object(call, verb, strategy).await,
             None => Err(Status::no_such_resource()),
         },
     }
 }
 
 /// A subresource that reads and writes the object itself, by rules of its own.
-async fn of_object(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
-    match call.request.method {
-        Method::GET | Method::HEAD => get::get(call).await,
-        Method::PATCH => patch::patch(call, strategy).await,
-        _ => {
+async fn of_object(call: &Call<'_>, verb: Verb, strategy: Strategy) -> Result<Answer, Status> {
+    match verb {
+        Verb::Get => get::get(call).await,
+        Verb::Patch => patch::patch(call, strategy).await,
+        Verb::Update => {
             let options = WriteOptions::parse(&call.request.query, Write::Update)?;
             let object = decode::object(call, &options)?;
             decode::check_name(call, &object)?;
             update::replace_existing(call, object, strategy, &options).await
         }
+        _ => Err(Status::method_not_allowed()),
     }
 }
 

@@ -41,7 +41,7 @@ const CHUNK: usize = 32 * 1024;
 pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
     let options = ListOptions::parse(&call.request.query, true)?;
     let mut selection = Selection::new(call.resource, &options)?;
-    if let Some(name) = call.path.name.as_deref().filter(|_| call.path.watch) {
+    if let Some(name) = call.path.name.as_deref().filter(|name| !name.is_empty()) {
         selection.pin(name);
     }
     let version = get::version(&options.resource_version)?;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use http::Method;
 use serde_json::Value;
 
 use crate::call::Call;
+use crate::path::Verb;
 
 /// Leaves out references that are there twice, with a warning.
 pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
@@ -27,7 +27,7 @@ pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
     if !twice.is_empty() {
         let uids: Vec<String> = twice.into_iter().collect();
         // Of a patch only the outcome tells.
-        let when = if call.request.method == Method::PATCH {
+        let when = if call.request.verb == Verb::Patch {
             " after mutating admission happens"
         } else {
             ""

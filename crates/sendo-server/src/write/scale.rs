@@ -1,6 +1,6 @@
 //! `/scale`: how many replicas an object has and is to have, whatever its kind.
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::{
     GroupKind, GroupVersionKind, LabelSelector, Meta, MetaMut, Status, go_quote,
@@ -13,6 +13,7 @@ use crate::crd::ScalePaths;
 use crate::decode;
 use crate::negotiate::View;
 use crate::options::{Write, WriteOptions};
+use crate::path::Verb;
 use crate::table;
 use crate::view;
 use crate::write::field_managers::{self, ScaleWrite};
@@ -21,13 +22,13 @@ use crate::write::strategy::Strategy;
 use crate::write::{apply, patch, update};
 
 /// Reads or writes the scale of the object that the path names.
-pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
-    match call.request.method {
-        Method::GET | Method::HEAD => {
+pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<Answer, Status> {
+    match verb {
+        Verb::Get => {
             let entry = call.entry().await?;
             show(call, StatusCode::OK, &readable(call, &call.decode(&entry))?)
         }
-        Method::PATCH => {
+        Verb::Patch => {
             let write_kind = match PatchType::of(call.request) {
                 Some(PatchType::Apply) => Write::Apply,
                 _ => Write::Patch,
@@ -47,7 +48,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
             })
             .await
         }
-        _ => {
+        Verb::Update => {
             let options = WriteOptions::parse(&call.request.query, Write::Update)?;
             let expected = GroupVersionKind::new("autoscaling", "v1", "Scale");
             let scale = decode::body(call, &expected, &options)?;
@@ -57,6 +58,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<Answer, Status> {
             })
             .await
         }
+        _ => Err(Status::method_not_allowed()),
     }
 }
 

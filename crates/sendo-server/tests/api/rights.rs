@@ -8,7 +8,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 impl Fixture {
     /// A request in somebody's name.
-    async fn as_(&self, user: &str, line: &str, body: Value) -> Answer {
+    pub(crate) async fn as_(&self, user: &str, line: &str, body: Value) -> Answer {
         let headers = [
             ("impersonate-user", user),
             ("content-type", "application/json"),
@@ -28,7 +28,7 @@ impl Fixture {
     }
 
     /// As [`Fixture::let_`], in all namespaces and outside of them.
-    async fn let_everywhere(&self, user: &str, rules: Value) {
+    pub(crate) async fn let_everywhere(&self, user: &str, rules: Value) {
         let roles = format!("{RBAC}/clusterroles");
         self.grant(user, &roles, "ClusterRole", rules).await;
     }
@@ -52,7 +52,7 @@ fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
     })
 }
 
-fn rule(verbs: &[&str], group: &str, resource: &str) -> Value {
+pub(crate) fn rule(verbs: &[&str], group: &str, resource: &str) -> Value {
     json!({"verbs": verbs, "apiGroups": [group], "resources": [resource]})
 }
 
