@@ -1,6 +1,8 @@
 //! What a node may do: what the role `system:node` says, but of pods, and of
 //! what pods refer to, only what concerns the node itself.
 
+mod references;
+
 use std::collections::{BTreeSet, HashMap};
 
 use sendo_apimachinery::{Status, go_quote};
@@ -340,7 +342,7 @@ impl View for Bound {
         let Some(node) = pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) else {
             return;
         };
-        let things = things(&pod);
+        let things = references::of(&pod);
         let used = self.used.entry(node.to_owned()).or_default();
         for thing in &things {
             *used.entry(thing.clone()).or_default() += 1;
@@ -367,69 +369,6 @@ impl View for Bound {
         if used.is_empty() {
             self.used.remove(&node);
         }
-    }
-}
-
-/// A pod itself and all it refers to. A mirror of a pod that the node has from
-/// elsewhere gives it nothing more.
-fn things(pod: &Value) -> BTreeSet<Thing> {
-    let metadata = &pod["metadata"];
-    let name = metadata["name"].as_str().unwrap_or_default();
-    let mut found = vec![(Kind::Pod, name.to_owned())];
-    if metadata["annotations"]["kubernetes.io/config.mirror"].is_null() {
-        let spec = &pod["spec"];
-        let account = spec["serviceAccountName"].as_str().unwrap_or_default();
-        found.push((Kind::ServiceAccount, account.to_owned()));
-        let secrets = spec["imagePullSecrets"].as_array().into_iter().flatten();
-        found.extend(secrets.filter_map(|own| Some((Kind::Secret, own["name"].as_str()?.into()))));
-        for volume in spec["volumes"].as_array().into_iter().flatten() {
-            if volume["ephemeral"].is_object() {
-                let volume = volume["name"].as_str().unwrap_or_default();
-                found.push((Kind::Claim, format!("{name}-{volume}")));
-            }
-        }
-        walk(spec, &mut found);
-        walk(&pod["status"]["resourceClaimStatuses"], &mut found);
-    }
-    let namespace = metadata["namespace"].as_str().unwrap_or_default();
-    let things = found.into_iter().filter(|(_, name)| !name.is_empty());
-    things
-        .map(|(kind, name)| Thing {
-            kind,
-            namespace: namespace.to_owned(),
-            name,
-        })
-        .collect()
-}
-
-/// Finds references by the names of their members, which mean the same wherever they are.
-fn walk(value: &Value, found: &mut Vec<(Kind, String)>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
-        Value::Object(members) => {
-            for (key, value) in members {
-                let (kind, name) = match key.as_str() {
-                    "secretName" => (Kind::Secret, value),
-                    "secret" | "secretRef" | "secretKeyRef" | "nodePublishSecretRef" => {
-                        (Kind::Secret, &value["name"])
-                    }
-                    "configMap" | "configMapRef" | "configMapKeyRef" => {
-                        (Kind::ConfigMap, &value["name"])
-                    }
-                    "claimName" => (Kind::Claim, value),
-                    "resourceClaimName" => (Kind::ResourceClaim, value),
-                    _ => {
-                        walk(value, found);
-                        continue;
-                    }
-                };
-                if let Some(name) = name.as_str() {
-                    found.push((kind, name.to_owned()));
-                }
-                walk(value, found);
-            }
-        }
-        _ => {}
     }
 }
 

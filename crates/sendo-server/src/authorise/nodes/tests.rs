@@ -69,3 +69,94 @@ fn a_pod_without_a_node_concerns_none() {
     bound.put(&entry(&pod));
     assert!(bound.used.is_empty());
 }
+
+/// What a pod on `node-0` with such a spec refers to, besides itself.
+fn referred(spec: Value) -> Vec<(Kind, String)> {
+    let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec});
+    pod["spec"]["nodeName"] = "node-0".into();
+    let things = references::of(&pod).into_iter();
+    let others = things.filter(|thing| thing.kind != Kind::Pod);
+    others.map(|thing| (thing.kind, thing.name)).collect()
+}
+
+#[test]
+fn every_field_that_names_a_secret_refers_to_it() {
+    let volumes = [
+        json!({"secret": {"secretName": "s"}}),
+        json!({"azureFile": {"secretName": "s", "shareName": "x"}}),
+        json!({"cephfs": {"secretRef": {"name": "s"}}}),
+        json!({"cinder": {"secretRef": {"name": "s"}}}),
+        json!({"flexVolume": {"secretRef": {"name": "s"}}}),
+        json!({"iscsi": {"secretRef": {"name": "s"}}}),
+        json!({"rbd": {"secretRef": {"name": "s"}}}),
+        json!({"scaleIO": {"secretRef": {"name": "s"}}}),
+        json!({"storageos": {"secretRef": {"name": "s"}}}),
+        json!({"csi": {"nodePublishSecretRef": {"name": "s"}}}),
+        json!({"projected": {"sources": [{"secret": {"name": "s"}}]}}),
+    ];
+    for volume in volumes {
+        let found = referred(json!({"volumes": [volume]}));
+        assert_eq!(found, [(Kind::Secret, "s".to_owned())], "{volume}");
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in [
+            json!({"envFrom": [{"secretRef": {"name": "s"}}]}),
+            json!({"env": [{"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}),
+        ] {
+            let found = referred(json!({list: [container]}));
+            assert_eq!(found, [(Kind::Secret, "s".to_owned())], "{list}");
+        }
+    }
+}
+
+/// Whoever writes a pod chooses such names, and may not read Secrets by that.
+#[test]
+fn a_word_that_happens_to_stand_in_a_pod_refers_to_nothing() {
+    let words = json!({
+        "secretName": "s", "secret": {"name": "s", "secretName": "s"},
+        "secretRef": {"name": "s"}, "secretKeyRef": {"name": "s"},
+        "nodePublishSecretRef": {"name": "s"}, "configMap": {"name": "s"},
+        "configMapRef": {"name": "s"}, "configMapKeyRef": {"name": "s"},
+        "claimName": "s", "resourceClaimName": "s",
+    });
+    for spec in [
+        json!({"nodeSelector": words}),
+        json!({"overhead": words}),
+        json!({"affinity": {"podAffinity": {"labelSelector": {"matchLabels": words}}}}),
+        json!({"topologySpreadConstraints": [{"labelSelector": {"matchLabels": words}}]}),
+        json!({"containers": [{"resources": {"limits": words, "requests": words}}]}),
+        json!({"volumes": [{"csi": {"volumeAttributes": words}}]}),
+        json!({"volumes": [{"flexVolume": {"options": words}}]}),
+        json!({"volumes": [{"ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": words}}}}]}),
+        words.clone(),
+    ] {
+        let mut found = referred(spec.clone());
+        // Of the volume itself.
+        found.retain(|(kind, name)| (*kind, name.as_str()) != (Kind::Claim, "p-"));
+        assert!(found.is_empty(), "{spec}: {found:?}");
+    }
+}
+
+#[test]
+fn a_claim_of_devices_is_the_one_that_is_named_or_was_made() {
+    let pod = json!({
+        "metadata": {"name": "p", "namespace": "n"},
+        "spec": {"resourceClaims": [
+            {"name": "a", "resourceClaimName": "named"},
+            {"name": "b", "resourceClaimTemplateName": "template"},
+            {"name": "c", "resourceClaimTemplateName": "template"},
+        ]},
+        "status": {
+            "resourceClaimStatuses": [
+                {"name": "b", "resourceClaimName": "made"},
+                {"name": "c"},
+                {"name": "d", "resourceClaimName": "of nobody"},
+            ],
+            "extendedResourceClaimStatus": {"resourceClaimName": "extended"},
+        },
+    });
+    let things = references::of(&pod).into_iter();
+    let claims = things.filter(|thing| thing.kind == Kind::ResourceClaim);
+    let names: Vec<String> = claims.map(|thing| thing.name).collect();
+    assert_eq!(names, ["extended", "made", "named"]);
+}
