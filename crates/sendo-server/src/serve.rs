@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use sendo_world::Tasks;
-use tokio::io::BufReader;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -225,7 +225,12 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
         .await;
     let stream = match handshake {
         Some(Ok(stream)) => stream,
-        Some(Err(error)) => return tracing::debug!(%error, "a client did not shake hands"),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "a client did not shake hands");
+            let clock = server.world().clock();
+            let told = clock.timeout(PARTING, tell_why(written));
+            return either(tasks.stopping().cancelled(), async { drop(told.await) }).await;
+        }
         None => return tracing::debug!("a client took too long to shake hands"),
     };
     let certificates = stream.get_ref().1.peer_certificates();
@@ -278,6 +283,16 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
     }
+}
+
+/// Sends the alert that says why no hands were shaken, and waits until the client hangs up:
+/// if the connection ended with something unread, the system would cut it, and the alert
+/// might never be read.
+async fn tell_why(mut connection: Gathered<BufReader<TcpStream>>) -> io::Result<()> {
+    connection.shutdown().await?;
+    let mut unread = [0; 1024];
+    while connection.read(&mut unread).await? > 0 {}
+    Ok(())
 }
 
 /// Polls a connection and its streams, and sends what they wrote.

@@ -93,7 +93,7 @@ async fn connect(serving: &Serving) -> impl AsyncRead + AsyncWrite + Unpin + Sen
 }
 
 /// The same, in a version of HTTP.
-async fn connect_as(
+pub(crate) async fn connect_as(
     serving: &Serving,
     version: &[u8],
 ) -> impl AsyncRead + AsyncWrite + Unpin + Send + use<> {
@@ -243,7 +243,7 @@ async fn without_certificate_and_token_one_is_a_stranger() {
 }
 
 /// Says something as HTTP/1.1 and gives the head of the answer.
-async fn answer_to(serving: &Serving, said: &str) -> String {
+pub(crate) async fn answer_to(serving: &Serving, said: &str) -> String {
     let mut stream = connect(serving).await;
     stream.write_all(said.as_bytes()).await.unwrap();
     stream.flush().await.unwrap();
