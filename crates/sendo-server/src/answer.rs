@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::stream;
-use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, WARNING};
 use http::{Response, StatusCode};
 use sendo_apimachinery::schema::Types;
 use sendo_apimachinery::{Status, protobuf};
@@ -127,6 +127,17 @@ pub(crate) fn respond(
         }
     }
     response
+}
+
+/// What a GET would be answered with, as the answer to a HEAD: without its body, which
+/// HTTP/2 would send.
+pub(crate) fn head_of(response: Response<Body>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    let length = http_body::Body::size_hint(&body).exact();
+    if let Some(length) = length.filter(|_| head.status != StatusCode::NOT_MODIFIED) {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Body::empty())
 }
 
 /// A list, sent piece by piece where it can be.

@@ -60,7 +60,11 @@ where
         tracing::error!(method = %request.method, path = %request.path, cause, "a request panicked");
         Err(Status::internal_error(cause))
     });
-    answer::respond(&server.types, &request, answer)
+    let response = answer::respond(&server.types, &request, answer);
+    match request.method {
+        Method::HEAD => answer::head_of(response),
+        _ => response,
+    }
 }
 
 async fn answer<B>(

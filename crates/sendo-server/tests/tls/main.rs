@@ -3,6 +3,7 @@
 mod alerts;
 mod connections;
 mod cut;
+mod heads;
 
 use std::sync::Arc;
 
