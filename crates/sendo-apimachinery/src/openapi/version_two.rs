@@ -141,6 +141,10 @@ fn schema(value: &Value) -> Value {
     let Some(said) = value.as_object() else {
         return value.clone();
     };
+    if said.contains_key(KIND) && is_set(said, PRESERVES) {
+        // Any property, even those of every object, would make kubectl refuse all others.
+        return json!({"type": "object", KIND: said[KIND]});
+    }
     let mut converted = Map::new();
     for (name, value) in said {
         let value = match (name.as_str(), value) {
@@ -150,7 +154,9 @@ fn schema(value: &Value) -> Value {
             }
             // A reference that hides behind other facts needs not hide here.
             ("allOf", Value::Array(all)) => {
-                if let [Value::Object(one)] = all.as_slice() {
+                if let [Value::Object(one)] = all.as_slice()
+                    && one.contains_key("$ref")
+                {
                     let one = schema(&Value::Object(one.clone()));
                     converted.extend(members(&one).map(|(k, v)| (k.clone(), v.clone())));
                 }
@@ -165,6 +171,7 @@ fn schema(value: &Value) -> Value {
         };
         converted.insert(name.clone(), value);
     }
+    leave_out_what_clients_misread(said, &mut converted);
     // Amounts, and numbers that may be names, are text to those who read this version.
     if said.contains_key("oneOf") && !converted.contains_key("type") {
         converted.insert("type".to_owned(), json!("string"));
@@ -172,9 +179,133 @@ fn schema(value: &Value) -> Value {
     Value::Object(converted)
 }
 
+const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
+
+fn is_set(schema: &Map<String, Value>, flag: &str) -> bool {
+    schema.get(flag) == Some(&Value::Bool(true))
+}
+
+/// Leaves out of a custom resource's schema what kubectl cannot cope with. The rules are those of
+/// `ToStructuralOpenAPIV2` in k8s.io/apiextensions-apiserver (pkg/controller/openapi/v2/conversion.go).
+fn leave_out_what_clients_misread(said: &Map<String, Value>, converted: &mut Map<String, Value>) {
+    let (is_nullable, preserves) = (is_set(said, "nullable"), is_set(said, PRESERVES));
+    if is_nullable || preserves {
+        converted.remove("items");
+        converted.remove("properties");
+    }
+    let kind = said.get("type").and_then(Value::as_str);
+    let has_no_type = match kind {
+        Some("array") => !converted.contains_key("items"),
+        Some("object") => preserves,
+        _ => false,
+    };
+    if is_nullable || has_no_type {
+        converted.remove("type");
+    }
+    let nullable = |schema: &Value| {
+        schema
+            .as_object()
+            .is_some_and(|own| is_set(own, "nullable"))
+    };
+    let is_needless = |name: &Value| {
+        let property = name
+            .as_str()
+            .and_then(|name| said.get("properties")?.get(name));
+        converted.contains_key("properties") && property.is_some_and(nullable)
+    };
+    let required = said.get("required").and_then(Value::as_array);
+    let mut required: Vec<Value> = required.cloned().unwrap_or_default();
+    required.retain(|name| !is_needless(name));
+    if said.get("additionalProperties").is_some_and(nullable) {
+        required.clear();
+    }
+    match required.is_empty() {
+        true => drop(converted.remove("required")),
+        false => drop(converted.insert("required".to_owned(), required.into())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The schema of version 2 that a custom resource of such a schema has.
+    fn of_custom(schema: Value) -> Value {
+        let mut published = schema;
+        published[KIND] = json!([{"group": "g", "version": "v1", "kind": "K"}]);
+        let document = json!({"paths": {}, "components": {"schemas": {"K": published}}});
+        let mut found = version_two([document], "v1")["definitions"]["K"].take();
+        found.as_object_mut().unwrap().remove(KIND);
+        found
+    }
+
+    #[test]
+    fn a_custom_resource_of_unknown_fields_is_any_object() {
+        let schema = json!({
+            "type": "object", "description": "gone too", PRESERVES: true,
+            "properties": {"apiVersion": {"type": "string"}, "spec": {"type": "object"}},
+        });
+        assert_eq!(of_custom(schema), json!({"type": "object"}));
+    }
+
+    #[test]
+    fn what_clients_misread_inside_of_a_custom_resource_is_left_out() {
+        let cases = [
+            (
+                json!({"type": "object", PRESERVES: true, "properties": {"a": {"type": "string"}}}),
+                json!({PRESERVES: true}),
+            ),
+            (
+                json!({"type": "string", PRESERVES: true}),
+                json!({"type": "string", PRESERVES: true}),
+            ),
+            (
+                json!({"type": "object", "nullable": true, "properties": {"a": {"type": "string"}}}),
+                json!({}),
+            ),
+            (
+                json!({"type": "array", "nullable": true, "items": {"type": "string"}}),
+                json!({}),
+            ),
+            (
+                json!({"type": "array", PRESERVES: true, "items": {"type": "string"}}),
+                json!({PRESERVES: true}),
+            ),
+            (json!({"type": "array"}), json!({})),
+            (
+                json!({"type": "array", "items": {"type": "object", PRESERVES: true}}),
+                json!({"type": "array", "items": {PRESERVES: true}}),
+            ),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "object", PRESERVES: true}}),
+                json!({"type": "object", "additionalProperties": {PRESERVES: true}}),
+            ),
+            (
+                json!({"type": "object", "required": ["a", "b"], "properties": {
+                    "a": {"type": "string", "nullable": true}, "b": {"type": "string"}}}),
+                json!({"type": "object", "required": ["b"], "properties": {
+                    "a": {}, "b": {"type": "string"}}}),
+            ),
+            (
+                json!({"type": "object", "required": ["a"], "properties": {
+                    "a": {"type": "string", "nullable": true}}}),
+                json!({"type": "object", "properties": {"a": {}}}),
+            ),
+            (
+                json!({"type": "object", "required": ["a"],
+                    "additionalProperties": {"type": "string", "nullable": true}}),
+                json!({"type": "object", "additionalProperties": {}}),
+            ),
+            (
+                json!({"type": "integer", "allOf": [{"minimum": 3}], "not": {"maximum": 5}}),
+                json!({"type": "integer"}),
+            ),
+        ];
+        for (schema, expected) in cases {
+            let around = |inner: &Value| json!({"type": "object", "properties": {"spec": inner}});
+            assert_eq!(of_custom(around(&schema)), around(&expected), "{schema}");
+        }
+    }
     use crate::openapi::Publisher;
     use crate::resources::Resources;
     use crate::schema::Types;
