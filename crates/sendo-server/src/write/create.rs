@@ -131,11 +131,9 @@ async fn insert_once(
     (resource.rules.canonicalize)(&mut object);
     admission::validate_create(call, &object).await?;
 
-    if Meta::of(&object)
-        .resource_version()
-        .parse::<u64>()
-        .is_ok_and(|version| version > 0)
-    {
+    let version = Meta::of(&object).resource_version().parse().unwrap_or(0);
+    // Only the storage minds, which a dry run does not get to.
+    if version > 0 && !options.dry_run {
         return Err(Status::unclassified(
             "resourceVersion should not be set on objects to be created",
         ));
@@ -152,7 +150,7 @@ async fn insert_once(
             Some(entry) => Err(taken(call, &name, &entry.value)),
             None => Ok(Some(Stored {
                 value,
-                at: Revision(0),
+                at: Revision(version),
             })),
         };
     }

@@ -297,3 +297,22 @@ async fn a_client_of_kube_needs_no_socket() {
     let missing = maps.get("b").await.unwrap_err();
     assert!(matches!(missing, kube::Error::Api(status) if status.code == 404));
 }
+
+/// Clients send what they have read again, and try it out first: what only the storage refuses
+/// passes, as in Kubernetes.
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_is_only_tried_may_have_a_resource_version() {
+    let f = Fixture::start().await;
+    let object = json!({"metadata": {"name": "a", "resourceVersion": "7"}});
+    let tried = f
+        .json(&format!("POST {MAPS}?dryRun=All"), object.clone())
+        .await;
+    assert_eq!(
+        (tried.code, &tried.body["metadata"]["resourceVersion"]),
+        (201, &json!("7"))
+    );
+    let refused = f.json(&format!("POST {MAPS}"), object).await;
+    let message = "resourceVersion should not be set on objects to be created";
+    assert_eq!(refused.refusal(), (500, message.to_owned()));
+    assert_eq!(f.get(&format!("{MAPS}/a")).await.code, 404);
+}
