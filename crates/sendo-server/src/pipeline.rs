@@ -168,6 +168,8 @@ async fn act(call: &Call<'_>, action: &Action) -> Result<Answer, Status> {
     }
     let resource = call.resource;
     match action.verb() {
+        Verb::Get if resource.is_core("componentstatuses") => verbs::component_status::get(call),
+        Verb::List if resource.is_core("componentstatuses") => verbs::component_status::list(call),
         Verb::Get => verbs::get::get(call).await,
         Verb::List => verbs::list::list(call).await,
         Verb::Watch => verbs::watch::watch(call).await,

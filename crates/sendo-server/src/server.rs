@@ -140,6 +140,7 @@ impl ApiServer {
             in_flight: InFlight::new(options.in_flight),
             protect_storage: options.protect_storage,
             services: options.services,
+            has_parts: options.await_parts,
             parts_are_up: AtomicBool::new(!options.await_parts),
             types: Types::builtin(),
             documents: Documents::default(),
@@ -298,6 +299,8 @@ pub(crate) struct Server {
     pub(crate) protect_storage: bool,
     /// What services are given addresses and ports from.
     pub(crate) services: ServiceRanges,
+    /// Whether more than this server makes the cluster.
+    pub(crate) has_parts: bool,
     /// Whether the parts of the cluster beside this server are up.
     pub(crate) parts_are_up: AtomicBool,
     /// The types of built-in kinds.

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use sendo_server::{ApiServer, Options};
 use sendo_store::{At, Error, KeyRange, Lookup, Memory, Page, Revision, Store, Transaction, Watch};
 use sendo_world::World;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Fixture;
 
@@ -92,4 +92,41 @@ async fn a_server_whose_store_cannot_write_says_so_and_is_read_all_the_same() {
         (500, &json!("InternalError"))
     );
     assert_eq!(f.get("/api/v1/namespaces/default").await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parts_of_a_cluster_are_well_from_when_they_are_up() {
+    const STATUSES: &str = "/api/v1/componentstatuses";
+    let alone = Fixture::start().await;
+    let cluster = Fixture::start_with(|options| options.await_parts = true).await;
+    let status = async |f: &Fixture, name: &str| {
+        let found = f.get(&format!("{STATUSES}/{name}")).await;
+        assert_eq!(
+            (found.code, &found.body["kind"]),
+            (200, &json!("ComponentStatus"))
+        );
+        assert_eq!(found.body["metadata"], json!({"name": name}));
+        found.body["conditions"][0]["status"].clone()
+    };
+    assert_eq!(status(&alone, "scheduler").await, "False");
+    assert_eq!(status(&cluster, "scheduler").await, "False");
+    cluster.server.all_up();
+    for name in ["controller-manager", "scheduler"] {
+        assert_eq!(status(&cluster, name).await, "True");
+    }
+    let names = async |query: &str| -> Vec<Value> {
+        let list = cluster.get(&format!("{STATUSES}{query}")).await;
+        assert_eq!(list.body["kind"], "ComponentStatusList");
+        let items = list.body["items"].as_array().unwrap().iter();
+        items.map(|item| item["metadata"]["name"].clone()).collect()
+    };
+    assert_eq!(names("").await, ["controller-manager", "scheduler"]);
+    assert_eq!(
+        names("?fieldSelector=metadata.name=scheduler").await,
+        ["scheduler"]
+    );
+    assert_eq!(names("?labelSelector=a=b").await, [""; 0]);
+    assert_eq!(cluster.get(&format!("{STATUSES}/etcd-0")).await.code, 404);
+    let refused = cluster.get(&format!("{STATUSES}?watch=1")).await;
+    assert_eq!(refused.code, 405);
 }
