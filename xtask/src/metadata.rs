@@ -60,10 +60,8 @@ impl Metadata {
         }
         let output = cargo.output().context("cannot run cargo")?;
         if !output.status.success() {
-            bail!(
-                "cargo metadata: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("cargo metadata: {said}(if crates are missing: `cargo fetch`)");
         }
         let mut metadata: Metadata = serde_json::from_slice(&output.stdout)?;
         for package in &mut metadata.packages {
