@@ -1,7 +1,9 @@
-//! Time: tokio's monotonic clock, read at a rate of its own, with one wall-clock anchor.
+//! Time: tokio's monotonic clock to wait by, read at a rate of its own, and wall time to write down.
 
+use std::fmt;
 use std::future::Future;
 use std::ops::{Add, Sub};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -39,31 +41,72 @@ impl Sub for Moment {
 
 /// The time a program sees.
 ///
-/// Monotonic time comes from tokio, so paused time pauses it; wall time is the
-/// anchor plus the time passed since. A rate other than 1 makes both run faster
-/// or slower than tokio's clock, as a drifting machine's would.
+/// Monotonic time comes from tokio, so paused time pauses it. All waiting, and
+/// every span that decides something, is measured on it. A rate other than 1
+/// makes it run faster or slower than tokio's clock, as a drifting machine's would.
+///
+/// Wall time is for what is written down and read elsewhere. That of a real
+/// world is read from the machine each time, so it follows when the machine's
+/// clock is set or the machine was suspended, and may run backwards. That of a
+/// virtual world is an anchor plus the monotonic time passed since.
 #[derive(Clone, Debug)]
 pub struct Clock {
     origin: Instant,
-    wall: Timestamp,
+    wall: Wall,
     rate: f64,
+}
+
+/// Where wall time comes from.
+#[derive(Clone)]
+enum Wall {
+    /// What it was at the clock's origin; the monotonic time passed since is added.
+    Anchored(Timestamp),
+    /// Asked each time.
+    Read(Arc<dyn Fn() -> Timestamp + Send + Sync>),
+}
+
+impl fmt::Debug for Wall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wall::Anchored(at) => f.debug_tuple("Anchored").field(at).finish(),
+            Wall::Read(_) => f.write_str("Read"),
+        }
+    }
 }
 
 impl Clock {
     pub(crate) fn real() -> Self {
-        Clock::anchored_at(Timestamp::now())
+        Clock::reading(Timestamp::now)
     }
 
-    /// A clock whose wall time is `wall` now.
+    /// A clock whose wall time is `wall` now, and moves with its monotonic time.
     pub fn anchored_at(wall: Timestamp) -> Self {
         Clock {
             origin: Instant::now(),
-            wall,
+            wall: Wall::Anchored(wall),
             rate: 1.0,
         }
     }
 
+    /// A clock whose wall time is asked of `read` each time.
+    pub fn reading(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Clock {
+            origin: Instant::now(),
+            wall: Wall::Read(Arc::new(read)),
+            rate: 1.0,
+        }
+    }
+
+    /// This clock, with the same monotonic time, whose wall time is asked of `read` each time.
+    pub(crate) fn with_wall(&self, read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Clock {
+            wall: Wall::Read(Arc::new(read)),
+            ..self.clone()
+        }
+    }
+
     /// A clock that agrees with this one now and runs at `rate` from here on.
+    /// Its wall time is anchored now, wherever this one's comes from.
     ///
     /// # Panics
     /// If `rate` is not a positive, finite number.
@@ -74,7 +117,7 @@ impl Clock {
         );
         Clock {
             origin: Instant::now(),
-            wall: self.wall(),
+            wall: Wall::Anchored(self.wall()),
             rate,
         }
     }
@@ -84,14 +127,25 @@ impl Clock {
         Moment(self.passed())
     }
 
-    /// Now, on the wall. Never runs backwards.
+    /// Now, on the wall. In a real world it may run backwards, and leap ahead:
+    /// measure spans by [`Clock::now`].
     pub fn wall(&self) -> Timestamp {
-        self.wall + self.passed()
+        match &self.wall {
+            Wall::Anchored(wall) => *wall + self.passed(),
+            Wall::Read(read) => read(),
+        }
     }
 
-    /// The wall time at `moment`.
+    /// The wall time at `moment`, as far as the wall clock shows now: one that
+    /// was set since is taken to have been right all along.
     pub fn wall_at(&self, moment: Moment) -> Timestamp {
-        self.wall + moment.0
+        match &self.wall {
+            Wall::Anchored(wall) => *wall + moment.0,
+            Wall::Read(read) => {
+                let (now, wall) = (self.now(), read());
+                wall - now.since(moment) + moment.since(now)
+            }
+        }
     }
 
     /// Waits for `duration` of this clock's time.
@@ -154,6 +208,8 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -165,6 +221,60 @@ mod tests {
         clock.sleep(HOUR).await;
         assert_eq!(clock.wall(), start + HOUR);
         assert_eq!(clock.wall_at(clock.now()), clock.wall());
+    }
+
+    /// A wall clock that a test sets.
+    #[derive(Clone)]
+    struct Machine(Arc<Mutex<Timestamp>>);
+
+    impl Machine {
+        fn new(now: &str) -> Self {
+            Machine(Arc::new(Mutex::new(now.parse().unwrap())))
+        }
+
+        fn set(&self, now: Timestamp) {
+            *self.0.lock().unwrap() = now;
+        }
+
+        fn clock(&self) -> Clock {
+            let machine = self.clone();
+            Clock::reading(move || *machine.0.lock().unwrap())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wall_time_follows_the_machine_when_its_clock_is_set() {
+        let machine = Machine::new("2026-01-01T12:00:00Z");
+        let clock = machine.clock();
+        let noon = clock.wall();
+        machine.set(noon + HOUR);
+        assert_eq!(clock.wall(), noon + HOUR);
+        machine.set(noon - HOUR);
+        assert_eq!(clock.wall(), noon - HOUR);
+        assert_eq!(clock.wall_at(clock.now() + HOUR), noon);
+        assert_eq!(clock.wall_at(clock.now()), noon - HOUR);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_do_not_follow_a_machine_whose_clock_is_set() {
+        let machine = Machine::new("2026-01-01T12:00:00Z");
+        let clock = machine.clock();
+        let (before, noon) = (clock.now(), clock.wall());
+        machine.set(noon + 24 * HOUR);
+        assert_eq!(clock.now(), before);
+        clock.sleep(HOUR).await;
+        machine.set(noon - 24 * HOUR);
+        assert_eq!(clock.now() - before, HOUR);
+        assert_eq!(clock.timeout(HOUR, clock.sleep(HOUR * 2)).await, None);
+        assert_eq!(clock.now() - before, HOUR * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_real_clock_shows_the_time_of_the_machine_and_not_of_the_runtime() {
+        let clock = Clock::real();
+        clock.sleep(HOUR).await; // paused: the machine's clock stands nearly still
+        let off = clock.wall().duration_since(Timestamp::now());
+        assert!(off.unsigned_abs() < HOUR / 2, "off by {off:?}");
     }
 
     #[tokio::test(start_paused = true)]

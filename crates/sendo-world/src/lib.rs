@@ -42,7 +42,8 @@ pub struct World {
 }
 
 impl World {
-    /// The real world: the machine's wall clock and randomness of the operating system.
+    /// The real world: the machine's wall clock, read each time, and randomness of
+    /// the operating system.
     ///
     /// Must be called inside a tokio runtime, on whose clock it runs.
     pub fn real() -> Self {
@@ -82,6 +83,17 @@ impl World {
     pub fn with_clock_rate(&self, rate: f64) -> Self {
         World {
             clock: self.clock.at_rate(rate),
+            ..self.clone()
+        }
+    }
+
+    /// This world with wall time asked of `read` each time; monotonic time stays.
+    ///
+    /// A test sets the wall clock of a program, as an administrator or a time
+    /// service would.
+    pub fn with_wall(&self, read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        World {
+            clock: self.clock.with_wall(read),
             ..self.clone()
         }
     }
