@@ -1,16 +1,18 @@
 //! What becomes of an occurrence: a new event, one more of a known one, or nothing.
 //!
-//! Pure: time comes with the occurrence. The figures are those of Kubernetes' own components.
+//! Pure: time comes with the occurrence. The figures are those of Kubernetes' own
+//! components (client-go `tools/record/events_cache.go`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
-use sendo_world::Timestamp;
+use sendo_world::{Moment, Timestamp};
 
 use super::Occurrence;
 
-/// More distinct messages than this in [`SIMILAR_SECONDS`] are combined into one event.
+/// More distinct messages than this in [`SIMILAR_TIME`] are combined into one event.
 const SIMILAR: usize = 10;
-const SIMILAR_SECONDS: i64 = 600;
+const SIMILAR_TIME: Duration = Duration::from_secs(600);
 
 /// What one object may cause at once, and how many seconds earn it one more.
 const BURST: f64 = 25.0;
@@ -19,24 +21,18 @@ const REFILL_SECONDS: f64 = 300.0;
 /// How many events, groups and objects are remembered of each.
 const MEMORY: usize = 4096;
 
-/// What is to be done with an occurrence.
+/// An event that is to be written: a new one if it happened for the first time,
+/// else its new count.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// Write a new event.
-    New { id: Id, message: String },
-    /// An event that was written has happened once more.
-    Again {
-        id: Id,
-        message: String,
-        written: Written,
-    },
-    /// One too many about this object.
-    Drop,
+pub(super) struct ToWrite {
+    pub(super) id: Id,
+    pub(super) message: String,
+    pub(super) event: Known,
 }
 
-/// An event that was written.
+/// An event that was given out to be written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Written {
+pub(super) struct Known {
     /// Its name.
     pub(super) name: String,
     /// How often it has happened.
@@ -76,26 +72,31 @@ struct Object {
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
     groups: Remembered<Group, Similar>,
-    events: Remembered<Id, Written>,
+    events: Remembered<Id, Known>,
     objects: Remembered<Object, Allowance>,
 }
 
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
-    last: Timestamp,
+    last: Moment,
 }
 
 #[derive(Debug)]
 struct Allowance {
     left: f64,
-    at: Timestamp,
+    at: Moment,
 }
 
 impl Correlator {
     /// Counts an occurrence, also one that is then dropped: the next one that
-    /// is written tells of all.
-    pub(super) fn judge(&mut self, occurrence: &Occurrence) -> Verdict {
+    /// is written tells of all. A new event gets the name that `name` makes.
+    /// `None` for one too many about its object.
+    pub(super) fn judge(
+        &mut self,
+        occurrence: &Occurrence,
+        name: impl FnOnce() -> String,
+    ) -> Option<ToWrite> {
         let group = Group::of(occurrence);
         let object = group.object.clone();
         let combined = self.is_one_of_many(&group, occurrence);
@@ -108,38 +109,40 @@ impl Correlator {
             field: occurrence.about.field_path.clone(),
             message: (!combined).then(|| occurrence.message.clone()),
         };
-        let written = self.events.get(&id).map(|written| {
-            written.count = written.count.saturating_add(1);
-            written.clone()
+        let known = self.events.get(&id).map(|event| {
+            event.count = event.count.saturating_add(1);
+            event.clone()
         });
-        if !self.allows(&object, occurrence.at) {
-            return Verdict::Drop;
+        if !self.allows(&object, occurrence.moment) {
+            return None;
         }
-        match written {
-            Some(written) => Verdict::Again {
-                id,
-                message,
-                written,
-            },
-            None => Verdict::New { id, message },
-        }
+        let event = known.unwrap_or_else(|| {
+            let event = Known {
+                name: name(),
+                count: 1,
+                first: occurrence.at,
+            };
+            self.events.put(id.clone(), event.clone());
+            event
+        });
+        Some(ToWrite { id, message, event })
     }
 
-    /// Remembers how an event was written.
-    pub(super) fn written(&mut self, id: Id, event: Written) {
-        self.events.put(id, event);
+    /// Forgets an event that was never written: the next occurrence is the first.
+    pub(super) fn forget(&mut self, id: &Id) {
+        self.events.remove(id);
     }
 
     fn is_one_of_many(&mut self, group: &Group, occurrence: &Occurrence) -> bool {
         let fresh = || Similar {
             messages: BTreeSet::new(),
-            last: occurrence.at,
+            last: occurrence.moment,
         };
         let similar = self.groups.get_or_put(group, fresh);
-        if seconds_between(similar.last, occurrence.at) > SIMILAR_SECONDS as f64 {
+        if occurrence.moment - similar.last > SIMILAR_TIME {
             similar.messages.clear();
         }
-        similar.last = occurrence.at;
+        similar.last = occurrence.moment;
         similar.messages.insert(occurrence.message.clone());
         if similar.messages.len() < SIMILAR {
             return false;
@@ -149,10 +152,10 @@ impl Correlator {
         true
     }
 
-    fn allows(&mut self, object: &Object, at: Timestamp) -> bool {
+    fn allows(&mut self, object: &Object, at: Moment) -> bool {
         let full = || Allowance { left: BURST, at };
         let allowance = self.objects.get_or_put(object, full);
-        let earned = seconds_between(allowance.at, at) / REFILL_SECONDS;
+        let earned = (at - allowance.at).as_secs_f64() / REFILL_SECONDS;
         allowance.left = (allowance.left + earned).min(BURST);
         allowance.at = at;
         if allowance.left < 1.0 {
@@ -161,10 +164,6 @@ impl Correlator {
         allowance.left -= 1.0;
         true
     }
-}
-
-fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
-    later.duration_since(earlier).as_secs_f64().max(0.0)
 }
 
 impl Group {
@@ -217,6 +216,13 @@ impl<K: Ord + Clone, V> Remembered<K, V> {
         }
     }
 
+    /// Slow, for what is rare: it looks at all keys.
+    fn remove(&mut self, key: &K) {
+        if self.values.remove(key).is_some() {
+            self.order.retain(|known| known != key);
+        }
+    }
+
     fn get_or_put(&mut self, key: &K, value: impl FnOnce() -> V) -> &mut V {
         if !self.values.contains_key(key) {
             self.put(key.clone(), value());
@@ -243,28 +249,17 @@ mod tests {
             action: "Reason".to_owned(),
             message: message.to_owned(),
             at: Timestamp::from_second(second).unwrap(),
+            moment: Moment::START + Duration::from_secs(second.unsigned_abs()),
         }
     }
 
-    fn write(correlator: &mut Correlator, occurrence: &Occurrence) -> Verdict {
-        let verdict = correlator.judge(occurrence);
-        if let Verdict::New { id, .. } = &verdict {
-            let event = Written {
-                name: format!("event {}", occurrence.message),
-                count: 1,
-                first: occurrence.at,
-            };
-            correlator.written(id.clone(), event);
-        }
-        verdict
+    fn judge(correlator: &mut Correlator, occurrence: &Occurrence) -> Option<ToWrite> {
+        correlator.judge(occurrence, || format!("event {}", occurrence.message))
     }
 
-    fn count(verdict: &Verdict) -> i32 {
-        match verdict {
-            Verdict::New { .. } => 1,
-            Verdict::Again { written, .. } => written.count,
-            Verdict::Drop => 0,
-        }
+    /// How often it has happened; 0 for one that is not written.
+    fn count(verdict: &Option<ToWrite>) -> i32 {
+        verdict.as_ref().map_or(0, |written| written.event.count)
     }
 
     #[test]
@@ -272,7 +267,7 @@ mod tests {
         let mut correlator = Correlator::default();
         let mut counts = Vec::new();
         for (object, message) in [("a", "m"), ("a", "m"), ("b", "m"), ("a", "m"), ("a", "n")] {
-            counts.push(count(&write(&mut correlator, &at(object, message, 0))));
+            counts.push(count(&judge(&mut correlator, &at(object, message, 0))));
         }
         assert_eq!(counts, [1, 2, 1, 3, 1]);
     }
@@ -286,9 +281,9 @@ mod tests {
             occurrence
         };
         let (one, other) = (about("spec.containers{a}"), about("spec.containers{b}"));
-        assert_eq!(count(&write(&mut correlator, &one)), 1);
-        assert_eq!(count(&write(&mut correlator, &other)), 1);
-        assert_eq!(count(&write(&mut correlator, &one)), 2);
+        assert_eq!(count(&judge(&mut correlator, &one)), 1);
+        assert_eq!(count(&judge(&mut correlator, &other)), 1);
+        assert_eq!(count(&judge(&mut correlator, &one)), 2);
     }
 
     #[test]
@@ -296,14 +291,12 @@ mod tests {
         let mut correlator = Correlator::default();
         let mut new = 0;
         for number in 0..20 {
-            match write(&mut correlator, &at("a", &number.to_string(), number)) {
-                Verdict::New { message, .. } => {
-                    new += 1;
-                    assert_eq!(message.starts_with("(combined"), number == 9, "{message}");
-                }
-                Verdict::Again { message, .. } => assert!(message.starts_with("(combined")),
-                Verdict::Drop => panic!("not a flood yet"),
-            }
+            let written = judge(&mut correlator, &at("a", &number.to_string(), number));
+            let ToWrite { message, event, .. } = written.expect("not a flood yet");
+            let is_new = event.count == 1;
+            new += i32::from(is_new);
+            let is_combined = message.starts_with("(combined");
+            assert_eq!(is_combined, !is_new || number == 9, "{message}");
         }
         assert_eq!(new, 10);
     }
@@ -312,24 +305,33 @@ mod tests {
     fn similar_events_far_apart_stay_apart() {
         let mut correlator = Correlator::default();
         for number in 0..20 {
-            let verdict = write(
+            let verdict = judge(
                 &mut correlator,
                 &at("a", &number.to_string(), number * 1000),
             );
-            assert!(matches!(verdict, Verdict::New { .. }), "{verdict:?}");
+            assert_eq!(count(&verdict), 1, "{verdict:?}");
         }
+    }
+
+    #[test]
+    fn an_event_that_was_never_written_begins_again() {
+        let mut correlator = Correlator::default();
+        let first = judge(&mut correlator, &at("a", "m", 0)).expect("the first is written");
+        correlator.forget(&first.id);
+        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 1))), 1);
+        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 2))), 2);
     }
 
     #[test]
     fn a_flood_about_one_object_is_cut_off_and_others_are_not() {
         let mut correlator = Correlator::default();
         for _ in 0..25 {
-            assert_ne!(write(&mut correlator, &at("a", "m", 0)), Verdict::Drop);
+            assert_ne!(count(&judge(&mut correlator, &at("a", "m", 0))), 0);
         }
-        assert_eq!(write(&mut correlator, &at("a", "m", 0)), Verdict::Drop);
-        assert_ne!(write(&mut correlator, &at("b", "m", 0)), Verdict::Drop);
-        assert_eq!(write(&mut correlator, &at("a", "m", 299)), Verdict::Drop);
-        let next = write(&mut correlator, &at("a", "m", 301));
+        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 0))), 0);
+        assert_ne!(count(&judge(&mut correlator, &at("b", "m", 0))), 0);
+        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 299))), 0);
+        let next = judge(&mut correlator, &at("a", "m", 301));
         assert_eq!(count(&next), 28, "those that were cut off count");
     }
 }

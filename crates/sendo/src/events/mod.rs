@@ -1,26 +1,31 @@
 //! The event recorder: tells people what a controller did, beside the object it did it to.
 //!
 //! Recording never blocks and never fails a reconcile: events go into a bounded
-//! queue, and one task writes them. Equal events become one with a count, many
-//! similar ones are combined, and a flood about one object is cut off, as
-//! Kubernetes' own components do it.
+//! queue, and one task writes them, several at a time. Equal events become one
+//! with a count, many similar ones are combined, and a flood about one object is
+//! cut off, as Kubernetes' own components do it. What is lost is counted, in
+//! `sendo_events_dropped_total`, and the log tells of it in summary.
 
 mod correlate;
+mod name;
 mod record;
 mod write;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use sendo_world::{Timestamp, World};
+use sendo_world::{Moment, Timestamp, World};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::client::Client;
+use crate::metrics::EventMetrics;
 
-/// How many events wait to be written before more are dropped.
-const WAITING: usize = 1000;
+/// How many events wait to be written before more are dropped: room for three
+/// about each of five thousand objects that a start finds. One that waits takes
+/// about 1 KB, so a full queue 16 MB; an empty one takes next to nothing.
+const WAITING: usize = 16 * 1024;
 
 /// What kind of news an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +57,15 @@ pub enum EventsApi {
     Series,
 }
 
+/// How events are recorded.
+#[derive(Clone, Debug, Default)]
+pub struct RecorderOptions {
+    /// Which API they are written to; `v1` by default.
+    pub api: EventsApi,
+    /// Where losses are counted; shown nowhere by default.
+    pub metrics: EventMetrics,
+}
+
 /// Records events of one component. Cheap to clone.
 #[derive(Clone)]
 pub struct Recorder {
@@ -62,7 +76,7 @@ struct Shared {
     component: String,
     /// Boxed: a queue keeps room for dozens, and most programs are quiet.
     queue: mpsc::Sender<Box<Occurrence>>,
-    lost: Arc<AtomicU64>,
+    metrics: EventMetrics,
     world: World,
 }
 
@@ -75,7 +89,10 @@ struct Occurrence {
     reason: String,
     action: String,
     message: String,
+    /// For people to read.
     at: Timestamp,
+    /// To measure spans by.
+    moment: Moment,
 }
 
 impl fmt::Debug for Recorder {
@@ -91,22 +108,22 @@ impl Recorder {
     ///
     /// Its task belongs to `world`. When that is asked to stop, what waits is
     /// still written, for 2 s; what the API server has not taken by then is lost.
-    pub fn start(client: Client, world: &World, component: &str, api: EventsApi) -> Self {
+    pub fn start(client: Client, world: &World, component: &str, options: RecorderOptions) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING);
-        let lost = Arc::new(AtomicU64::new(0));
-        write::start(client, world, component, api, waiting, lost.clone());
+        let metrics = options.metrics.clone();
+        write::start(client, world, component, options, waiting);
         Recorder {
             shared: Arc::new(Shared {
                 component: component.to_owned(),
                 queue,
-                lost,
+                metrics,
                 world: world.clone(),
             }),
         }
     }
 
-    /// Records an event about an object. Never blocks and never fails: if too
-    /// many wait to be written the event is dropped and counted.
+    /// Records an event about an object. Never blocks and never fails: if more
+    /// than 16,384 wait to be written the event is dropped and counted.
     pub fn event(
         &self,
         about: &ObjectReference,
@@ -129,6 +146,7 @@ impl Recorder {
         action: &str,
         message: impl Into<String>,
     ) {
+        let clock = self.shared.world.clock();
         let occurrence = Occurrence {
             about: about.clone(),
             related: related.cloned(),
@@ -136,22 +154,21 @@ impl Recorder {
             reason: reason.to_owned(),
             action: action.to_owned(),
             message: message.into(),
-            at: self.shared.world.clock().wall(),
+            at: clock.wall(),
+            moment: clock.now(),
         };
-        if self.shared.queue.try_send(Box::new(occurrence)).is_err() {
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
-            let component = &self.shared.component;
-            tracing::warn!(
-                component,
-                reason,
-                "an event is lost: too many wait to be written"
-            );
+        let metrics = &self.shared.metrics;
+        match self.shared.queue.try_send(Box::new(occurrence)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => drop(metrics.queue_full.inc()),
+            // The program has ended.
+            Err(TrySendError::Closed(_)) => drop(metrics.failed.inc()),
         }
     }
 
     /// How many events will never be seen: too many waited to be written, one
     /// object caused too many, or the API server did not take them.
     pub fn lost(&self) -> u64 {
-        self.shared.lost.load(Ordering::Relaxed)
+        self.shared.metrics.dropped()
     }
 }

@@ -5,13 +5,16 @@ use k8s_openapi::api::{core, events};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use serde_json::{Value, json};
 
-use super::correlate::Written;
+use super::correlate::Known;
 use super::{EventsApi, Occurrence};
 use crate::client::{Client, Error, Patch};
+use crate::election::hostname;
 use crate::object::ObjectKey;
 
-/// The longest note that `events.k8s.io` takes, in bytes.
+/// The longest note and the longest name of a reporting instance that
+/// `events.k8s.io` takes, in bytes (pkg/apis/core/validation/events.go).
 const LONGEST_NOTE: usize = 1024;
+const LONGEST_INSTANCE: usize = 128;
 
 /// An event as it is to be.
 #[derive(Clone, Debug)]
@@ -23,23 +26,32 @@ pub(super) enum Record {
 /// Who reports.
 #[derive(Clone, Debug)]
 pub(super) struct Reporter {
-    pub(super) component: String,
-    pub(super) instance: String,
+    component: String,
+    instance: String,
+}
+
+impl Reporter {
+    pub(super) fn new(component: &str) -> Self {
+        Reporter {
+            component: component.to_owned(),
+            instance: cut(format!("{component}-{}", hostname()), LONGEST_INSTANCE),
+        }
+    }
 }
 
 impl Record {
-    /// The event that tells of an occurrence which has happened `written.count` times.
+    /// The event that tells of an occurrence which has happened `event.count` times.
     pub(super) fn new(
         api: EventsApi,
         by: &Reporter,
         occurrence: &Occurrence,
-        written: &Written,
+        event: &Known,
         message: String,
     ) -> Self {
         // Beside the object; those of cluster-scoped ones in `default`.
         let namespace = occurrence.about.namespace.as_deref().unwrap_or("default");
         let metadata = ObjectMeta {
-            name: Some(written.name.clone()),
+            name: Some(event.name.clone()),
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         };
@@ -58,9 +70,9 @@ impl Record {
                     host: None,
                 }),
                 reporting_component: Some(by.component.clone()),
-                first_timestamp: Some(Time(written.first)),
+                first_timestamp: Some(Time(event.first)),
                 last_timestamp: Some(Time(occurrence.at)),
-                count: Some(written.count),
+                count: Some(event.count),
                 ..core::v1::Event::default()
             })),
             EventsApi::Series => Record::Series(Box::new(events::v1::Event {
@@ -70,13 +82,13 @@ impl Record {
                 type_: kind,
                 reason,
                 action: Some(occurrence.action.clone()),
-                note: Some(cut(message)),
-                event_time: Some(MicroTime(written.first)),
+                note: Some(cut(message, LONGEST_NOTE)),
+                event_time: Some(MicroTime(event.first)),
                 reporting_controller: Some(by.component.clone()),
                 reporting_instance: Some(by.instance.clone()),
                 // One is no series.
-                series: (written.count > 1).then_some(events::v1::EventSeries {
-                    count: written.count,
+                series: (event.count > 1).then_some(events::v1::EventSeries {
+                    count: event.count,
                     last_observed_time: MicroTime(occurrence.at),
                 }),
                 ..events::v1::Event::default()
@@ -92,7 +104,8 @@ impl Record {
                 "message": event.message,
                 "lastTimestamp": event.last_timestamp,
             }),
-            Record::Series(event) => json!({"note": event.note, "series": event.series}),
+            // All else is immutable (pkg/apis/core/validation/events.go, ValidateEventUpdate).
+            Record::Series(event) => json!({"series": event.series}),
         }
     }
 
@@ -121,12 +134,12 @@ impl Record {
     }
 }
 
-/// As much of a note as fits, never half a character.
-fn cut(mut note: String) -> String {
-    let mut end = LONGEST_NOTE.min(note.len());
-    while !note.is_char_boundary(end) {
+/// As much of a text as fits, never half a character.
+fn cut(mut text: String, longest: usize) -> String {
+    let mut end = longest.min(text.len());
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    note.truncate(end);
-    note
+    text.truncate(end);
+    text
 }

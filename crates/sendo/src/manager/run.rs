@@ -19,9 +19,9 @@ use crate::client::{Client, ClientOptions, RateLimit};
 use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
 use crate::election::{Election, ElectionOptions, Gate, Status};
 use crate::error::{Error, Result, Undeclared};
-use crate::events::Recorder;
+use crate::events::{Recorder, RecorderOptions};
 use crate::health::{self, Probes};
-use crate::metrics::{self, ClientMetrics, LeaderMetrics, Registry};
+use crate::metrics::{self, ClientMetrics, EventMetrics, LeaderMetrics, Registry};
 use crate::reader::{DeclaredRead, Reader};
 use crate::serve::Listener;
 
@@ -356,7 +356,11 @@ impl Life {
             .child(&name);
         let stopping = world.tasks().stopping().clone();
         let events = self.client(&name, &self.rooms.events, None);
-        let recorder = Recorder::start(events, &self.rooms.events, &name, self.config.events);
+        let options = RecorderOptions {
+            api: self.config.events,
+            metrics: EventMetrics::new(&self.metrics, &name),
+        };
+        let recorder = Recorder::start(events, &self.rooms.events, &name, options);
         let surroundings = Surroundings {
             cache: self.cache.clone(),
             client: self.client(&name, &world, gate),

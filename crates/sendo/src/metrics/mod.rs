@@ -20,6 +20,7 @@
 mod cache;
 mod client;
 mod controller;
+mod events;
 mod exposition;
 mod format;
 mod guard;
@@ -47,6 +48,7 @@ use crate::object::Kind;
 
 pub use client::ClientMetrics;
 pub use controller::{ActiveWorker, ControllerMetrics, Outcome};
+pub use events::EventMetrics;
 pub use format::Format;
 pub use leader::LeaderMetrics;
 pub use queue::QueueMetrics;
@@ -89,6 +91,7 @@ struct Families {
     queue: queue::Families,
     requests: client::Families,
     leader: Gauges,
+    events: Counters,
 }
 
 /// A metric of that name exists already.
@@ -119,6 +122,7 @@ impl Registry {
             queue: queue::Families::register(&mut registered),
             requests: client::Families::register(&mut registered),
             leader: leader::register(&mut registered),
+            events: events::register(&mut registered),
         };
         let queues = Arc::new(queue::Queues::default());
         let sources = Arc::new(source::Sources::default());
