@@ -1,8 +1,11 @@
-//! The program's own kinds: installed before it starts, if asked for.
+//! The program's own kinds: gathered from its types, and installed before it
+//! starts, if asked for.
 
 use std::time::Duration;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionSpec,
+};
 
 use sendo_world::Clock;
 
@@ -15,6 +18,96 @@ const POLL: Duration = Duration::from_millis(250);
 
 /// How long to wait after a request that got no answer.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// The program's own kinds: one definition for all versions of each.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    merged: Vec<CustomResourceDefinition>,
+    /// What cannot be merged, each in a sentence that names the fix.
+    problems: Vec<String>,
+}
+
+impl Definitions {
+    /// Adds a kind, or another version of one that is known.
+    pub(super) fn add(&mut self, definition: CustomResourceDefinition) {
+        let same_kind = |known: &&mut CustomResourceDefinition| {
+            let (known, new) = (&known.spec, &definition.spec);
+            let (a, b) = (&known.names, &new.names);
+            known.group == new.group && (a.kind == b.kind || a.plural == b.plural)
+        };
+        let Some(known) = self.merged.iter_mut().find(same_kind) else {
+            self.merged.push(definition);
+            return;
+        };
+        let (name, kind) = (known.name().to_owned(), &definition.spec.names.kind);
+        let differences = differences(&known.spec, &definition.spec);
+        if !differences.is_empty() {
+            let differences = differences.join(", ");
+            self.problems.push(format!(
+                "the versions of {kind} in {} differ in: {differences}; a kind has these in common for all its versions, so give each `#[kube(…)]` the same",
+                known.spec.group
+            ));
+        }
+        for version in definition.spec.versions {
+            let mut versions = known.spec.versions.iter();
+            match versions.find(|before| before.name == version.name) {
+                None => known.spec.versions.push(version),
+                Some(same) if *same == version => {}
+                Some(_) => self.problems.push(format!(
+                    "version {} of {name} is defined twice, with different types: leave one of them out",
+                    version.name
+                )),
+            }
+        }
+    }
+
+    /// The definitions, as they would be installed.
+    pub(super) fn merged(&self) -> &[CustomResourceDefinition] {
+        &self.merged
+    }
+
+    /// What the API server would refuse, each in a sentence that names the fix.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = self.problems.clone();
+        for definition in &self.merged {
+            let versions = &definition.spec.versions;
+            let stored = versions.iter().filter(|version| version.storage);
+            let stored: Vec<&str> = stored.map(|version| &*version.name).collect();
+            let name = definition.name();
+            match &stored[..] {
+                [_] => {}
+                [] => problems.push(format!(
+                    "no version of {name} is the one that is stored: take `storage = false` out of the `#[kube(…)]` of one of its types"
+                )),
+                several => problems.push(format!(
+                    "{name} can be stored in one version, not in {}: write `#[kube(storage = false)]` on the types of the others",
+                    several.join(" and ")
+                )),
+            }
+        }
+        problems
+    }
+}
+
+/// What two versions of a kind do not have in common and should have.
+fn differences(
+    one: &CustomResourceDefinitionSpec,
+    other: &CustomResourceDefinitionSpec,
+) -> Vec<&'static str> {
+    let (a, b) = (&one.names, &other.names);
+    // Left out and empty are one.
+    let list = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
+    let differ = [
+        ("kind", a.kind != b.kind),
+        ("scope", one.scope != other.scope),
+        ("plural", a.plural != b.plural),
+        ("singular", a.singular != b.singular),
+        ("short names", list(&a.short_names) != list(&b.short_names)),
+        ("categories", list(&a.categories) != list(&b.categories)),
+    ];
+    let differ = differ.into_iter().filter(|(_, differ)| *differ);
+    differ.map(|(what, _)| what).collect()
+}
 
 /// Makes every definition as the program wants it, and waits until all are served.
 ///
@@ -118,4 +211,116 @@ fn why_not_served(definition: &CustomResourceDefinition) -> Option<String> {
 fn is_passing(error: &client::Error) -> bool {
     let unanswered = matches!(error, client::Error::Transport { .. });
     unanswered || error.is_conflict() || error.code() == 429 || error.code() >= 500
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    use crate::Manager;
+
+    /// A version of a kind, in a module of its own.
+    macro_rules! version {
+        ($module:ident, $($kube:tt)*) => {
+            mod $module {
+                use super::*;
+
+                #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+                #[kube(group = "example.dev", kind = "Bar", $($kube)*)]
+                pub(crate) struct BarSpec {
+                    pub(crate) $module: String,
+                }
+            }
+        };
+    }
+
+    version!(old, version = "v1alpha1", namespaced, storage = false);
+    version!(new, version = "v1", namespaced);
+    version!(next, version = "v2", namespaced);
+    version!(same_version, version = "v1", namespaced);
+    version!(other_scope, version = "v3", storage = false);
+    version!(
+        other_names,
+        version = "v3",
+        namespaced,
+        plural = "barz",
+        shortname = "b",
+        storage = false
+    );
+
+    #[test]
+    fn versions_of_a_kind_are_one_definition_whose_program_says_what_is_stored() {
+        for program in [
+            Manager::new("p")
+                .defines::<old::Bar>()
+                .defines::<new::Bar>(),
+            Manager::new("p")
+                .defines::<new::Bar>()
+                .defines::<old::Bar>(),
+        ] {
+            assert_eq!(program.problems(), [""; 0]);
+            let [definition] = program.definitions() else {
+                panic!("{:?}", program.definitions())
+            };
+            let versions = &definition.spec.versions;
+            let mut versions: Vec<_> = versions
+                .iter()
+                .map(|v| (&*v.name, v.served, v.storage))
+                .collect();
+            versions.sort_unstable();
+            assert_eq!(versions, [("v1", true, true), ("v1alpha1", true, false)]);
+            let schema = serde_json::to_string(&definition.spec).unwrap();
+            assert!(
+                schema.contains("\"old\"") && schema.contains("\"new\""),
+                "{schema}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_named_twice_is_there_once() {
+        let program = Manager::new("p")
+            .defines::<new::Bar>()
+            .defines::<new::Bar>();
+        assert_eq!(program.problems(), [""; 0]);
+        assert_eq!(program.definitions()[0].spec.versions.len(), 1);
+    }
+
+    #[test]
+    fn contradictions_between_versions_are_problems_that_name_the_fix() {
+        let problem = |program: Manager| {
+            let mut problems = program.problems();
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            problems.remove(0)
+        };
+        let none = problem(Manager::new("p").defines::<old::Bar>());
+        assert_eq!(
+            none,
+            "no version of bars.example.dev is the one that is stored: \
+             take `storage = false` out of the `#[kube(…)]` of one of its types"
+        );
+        let two = Manager::new("p")
+            .defines::<new::Bar>()
+            .defines::<next::Bar>();
+        assert_eq!(
+            problem(two),
+            "bars.example.dev can be stored in one version, not in v1 and v2: \
+             write `#[kube(storage = false)]` on the types of the others"
+        );
+        let with_new = || Manager::new("p").defines::<new::Bar>();
+        let scope = problem(with_new().defines::<other_scope::Bar>());
+        assert!(
+            scope.contains("the versions of Bar in example.dev differ in: scope;"),
+            "{scope}"
+        );
+        let names = problem(with_new().defines::<other_names::Bar>());
+        assert!(names.contains("differ in: plural, short names;"), "{names}");
+        let twice = problem(with_new().defines::<same_version::Bar>());
+        assert!(
+            twice.contains("version v1 of bars.example.dev is defined twice"),
+            "{twice}"
+        );
+    }
 }

@@ -25,6 +25,7 @@ mod running;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use definitions::Definitions;
 use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -53,7 +54,7 @@ pub struct Manager {
     pub(crate) reads: Vec<DeclaredRead>,
     pub(crate) checks: Vec<Check>,
     pub(crate) cache: CacheOptions,
-    pub(crate) definitions: Vec<CustomResourceDefinition>,
+    pub(crate) definitions: Definitions,
     pub(crate) metrics: Vec<OwnMetric>,
 }
 
@@ -82,7 +83,7 @@ impl Manager {
                 name: name.to_owned(),
                 ..CacheOptions::default()
             },
-            definitions: Vec::new(),
+            definitions: Definitions::default(),
             metrics: Vec::new(),
         }
     }
@@ -127,14 +128,19 @@ impl Manager {
     /// Names a kind of the program's own, from a `#[derive(CustomResource)]`. With
     /// [`Config::install_kinds`] it is installed, or brought up to date, before
     /// anything else starts.
+    ///
+    /// Several versions of a kind, each a type of its own, become one definition.
+    /// Objects are stored in one of them: the types of the others say
+    /// `#[kube(storage = false)]`. The versions convert by their `apiVersion`
+    /// alone, so a field that is to survive has the same name in each.
     pub fn defines<K: CustomResourceExt>(mut self) -> Self {
-        self.definitions.push(K::crd());
+        self.definitions.add(K::crd());
         self
     }
 
     /// The kinds of the program's own, as it would install them.
     pub fn definitions(&self) -> &[CustomResourceDefinition] {
-        &self.definitions
+        self.definitions.merged()
     }
 
     /// Adds a check that must pass for the program to count as ready; its error is shown.
@@ -190,7 +196,8 @@ impl Manager {
     ///
     /// Found are: parts without a name or with one that is taken or that the API
     /// server would refuse, controllers that could never start, indexes over kinds
-    /// that are not declared, owners that cannot own, and checks of one name.
+    /// that are not declared, owners that cannot own, checks of one name, and
+    /// versions of a kind that contradict each other.
     pub fn problems(&self) -> Vec<String> {
         problems::of(self)
     }

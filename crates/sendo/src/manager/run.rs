@@ -179,7 +179,7 @@ impl Life {
         if self.config.install_kinds {
             let client = self.client(&self.name, &self.config.world, None);
             let clock = self.config.world.clock();
-            let install = definitions::install(&client, clock, &manager.definitions);
+            let install = definitions::install(&client, clock, manager.definitions.merged());
             match self.stop.run_until_cancelled(install).await {
                 Some(installed) => installed?,
                 None => return Ok(Vec::new()),
