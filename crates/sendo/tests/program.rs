@@ -130,6 +130,23 @@ fn the_flag_comes_before_the_environment_and_that_before_the_home_folder() {
 }
 
 #[test]
+fn a_kubeconfig_that_is_not_there_is_told_with_the_variable_that_names_it() {
+    let home = tempfile::tempdir().unwrap();
+    let missing = home.path().join("missing");
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["program", "--exact", "--nocapture"])
+        .env(ROLE, "quick")
+        .env("KUBECONFIG", &missing)
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .output()
+        .unwrap();
+    assert!(!ended.status.success());
+    let said = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+    let words = format!("cannot use $KUBECONFIG, which is {}", missing.display());
+    assert!(said.contains(&words), "{said}");
+}
+
+#[test]
 fn a_signal_stops_in_order_and_a_second_one_at_once() {
     let home = tempfile::tempdir().unwrap();
     let _cluster = cluster(&home.path().join(".kube/config"));

@@ -128,7 +128,7 @@ impl fmt::Display for Verb {
 pub enum WatchError {
     /// The API server has no such resource.
     #[error(
-        "the API server does not serve this resource: is its CustomResourceDefinition installed?"
+        "the API server does not serve this resource: is its CustomResourceDefinition installed? `--install-kinds` installs those that the program defines"
     )]
     NotServed,
     /// The API server refuses; its words say who may not do what.

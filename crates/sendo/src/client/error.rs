@@ -81,6 +81,12 @@ impl Error {
         self.answer() == (409, "AlreadyExists")
     }
 
+    /// The object is not as its kind or its admission wants it: the same again
+    /// is refused again. The message names the fields.
+    pub fn is_invalid(&self) -> bool {
+        self.answer() == (422, "Invalid")
+    }
+
     /// The object has changed since it was read.
     pub fn is_conflict(&self) -> bool {
         self.answer() == (409, "Conflict")

@@ -245,6 +245,26 @@ impl<K: Typed> ForObjects<K> {
         self.watches(source::kind::<C>(), handler::controller_owner::<K, C>())
     }
 
+    /// The same for some events of the owned kind: those that `predicate` lets pass.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    /// # use sendo::{Action, Context, Controller, Result, predicate};
+    /// # async fn reconcile(_: Arc<Deployment>, _: Context) -> Result<Action> { Ok(Action::done()) }
+    /// let ready = |set: &ReplicaSet| set.status.as_ref().and_then(|status| status.ready_replicas);
+    /// let controller = Controller::new::<Deployment>()
+    ///     .owns_when(predicate::changed(move |old: &ReplicaSet, new| ready(old) != ready(new)))
+    ///     .reconcile(reconcile);
+    /// ```
+    ///
+    /// Only part of a kind is watched with
+    /// `.watches(kind::<C>().selecting(…), handler::controller_owner::<K, C>())`.
+    pub fn owns_when<C: Typed>(self, predicate: Predicate<C>) -> Self {
+        let source = source::kind::<C>().when(predicate);
+        self.watches(source, handler::controller_owner::<K, C>())
+    }
+
     /// Watches any source; the handler says which objects its events concern.
     ///
     /// A kind that is watched can be read, too.

@@ -217,7 +217,14 @@ impl Args {
             })?;
             return Ok(kube::Config::from_custom_kubeconfig(file, &options).await?);
         }
-        if std::env::var_os("KUBECONFIG").is_some() || self.context.is_some() {
+        if let Some(files) = std::env::var_os("KUBECONFIG") {
+            let config = kube::Config::from_kubeconfig(&options).await;
+            return config.map_err(|error| {
+                let files = files.display();
+                Error::terminal(format!("cannot use $KUBECONFIG, which is {files}: {error}"))
+            });
+        }
+        if self.context.is_some() {
             return Ok(kube::Config::from_kubeconfig(&options).await?);
         }
         if let Ok(config) = kube::Config::incluster() {

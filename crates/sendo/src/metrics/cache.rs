@@ -107,7 +107,7 @@ impl Collector for Caches {
         })?;
         write(
             bytes,
-            "Bytes of the objects in the cache: packed, or estimated as JSON",
+            "Bytes of the objects in the cache as JSON, or packed; decoded ones take several times as much memory",
             gauge,
             &|kind| kind.bytes as f64,
         )?;
