@@ -25,7 +25,7 @@ pub struct Rights {
     cluster: TestCluster,
     namespace: String,
     account: String,
-    given: Vec<Right>,
+    given: Arc<[Right]>,
     asked: Requests,
 }
 
@@ -87,7 +87,7 @@ impl TestCluster {
             cluster: self.clone(),
             namespace: account.namespace().unwrap_or_default().to_owned(),
             account: account.name().to_owned(),
-            given: made.given_to(account),
+            given: made.given_to(account).into(),
             asked: Arc::default(),
         }
     }
@@ -101,6 +101,7 @@ impl Rights {
         let counted = Counted {
             inner: self.cluster.server().as_user(user),
             replica: name.to_owned(),
+            given: Arc::clone(&self.given),
             asked: Arc::clone(&self.asked),
         };
         let client = kube::Client::new(counted, &self.namespace);
@@ -111,14 +112,16 @@ impl Rights {
         }
     }
 
-    /// What was refused for want of a right, a line each.
+    /// What was refused for want of a right, a line each: `create pods`, also where
+    /// an apply was to create one and only `create` was missing.
     pub fn refused(&self) -> Vec<String> {
         let asked = lock(&self.asked);
         let refused = asked.iter().filter(|(_, counts)| counts.refused > 0);
         refused.map(|((_, asked), _)| asked.to_string()).collect()
     }
 
-    /// The rights that no request has needed, a line each: `get pods`.
+    /// The rights that no request has needed, a line each: `get pods`. An apply
+    /// that creates needs `create` as well as `patch`.
     ///
     /// Rights that are looked up on the way of a request for something else, such
     /// as `bind` and `escalate`, are always among them.
@@ -134,7 +137,8 @@ impl Rights {
     pub fn writes_of(&self, replica: &str) -> BTreeMap<String, u64> {
         let mut writes = BTreeMap::new();
         for ((name, asked), counts) in lock(&self.asked).iter() {
-            if name == replica && !["get", "list", "watch"].contains(&asked.verb) {
+            let is_write = !["get", "list", "watch"].contains(&asked.verb);
+            if name == replica && is_write && counts.all > 0 {
                 let line = line(asked.verb, &asked.resource, &asked.group);
                 *writes.entry(line).or_default() += counts.all;
             }
@@ -260,11 +264,18 @@ fn rights<'a>(
 }
 
 impl Right {
+    /// As RBAC has it, `*` included (pkg/apis/rbac/v1, `evaluation_helpers.go`).
     fn allows(&self, asked: &Asked) -> bool {
         let named = |name: &String| self.names.contains(name);
-        (self.verb == asked.verb || asked.lists && self.verb == "list")
-            && self.group == asked.group
-            && self.resource == asked.resource
+        let all_of_sub = |sub: &str| asked.resource.split_once('/').is_some_and(|of| of.1 == sub);
+        let resource = match self.resource.strip_prefix('*') {
+            Some("") => true,
+            Some(sub) => sub.strip_prefix('/').is_some_and(all_of_sub),
+            None => self.resource == asked.resource,
+        };
+        (["*", asked.verb].contains(&&*self.verb) || asked.lists && self.verb == "list")
+            && ["*", &asked.group].contains(&&*self.group)
+            && resource
             && (self.namespace.is_none() || self.namespace == asked.namespace)
             && (self.names.is_empty() || asked.name.as_ref().is_some_and(named))
     }
@@ -343,11 +354,43 @@ impl Asked {
     }
 }
 
+/// Counts a request that was answered, under the rights that it needed.
+///
+/// A patch or an update that finds no object creates it, if it may: the API server
+/// then asks for the right to `create` as well, by the object's name
+/// (apiserver `endpoints/handlers/patch.go` and `update.go`, `withAuthorization`).
+fn count(
+    counts: &mut BTreeMap<(String, Asked), Counts>,
+    replica: &str,
+    asked: Asked,
+    status: StatusCode,
+    given: &[Right],
+) {
+    let is_given = |asked: &Asked| given.iter().any(|right| right.allows(asked));
+    let creation = matches!(asked.verb, "patch" | "update").then(|| Asked {
+        verb: "create",
+        ..asked.clone()
+    });
+    let is_refused = status == StatusCode::FORBIDDEN;
+    let lacks_creation = |creation: &Asked| is_refused && is_given(&asked) && !is_given(creation);
+    let creation =
+        creation.filter(|creation| status == StatusCode::CREATED || lacks_creation(creation));
+    let own_is_refused = is_refused && creation.is_none();
+    let own = counts.entry((replica.to_owned(), asked)).or_default();
+    own.all += 1;
+    own.refused += u64::from(own_is_refused);
+    if let Some(creation) = creation {
+        let creation = counts.entry((replica.to_owned(), creation)).or_default();
+        creation.refused += u64::from(is_refused);
+    }
+}
+
 /// A caller of the server whose requests are counted.
 #[derive(Clone)]
 struct Counted {
     inner: Caller,
     replica: String,
+    given: Arc<[Right]>,
     asked: Requests,
 }
 
@@ -361,16 +404,15 @@ impl Service<Request<kube::client::Body>> for Counted {
     }
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let asked = Asked::of(&request).map(|asked| (self.replica.clone(), asked));
+        let asked = Asked::of(&request);
+        let (replica, given) = (self.replica.clone(), Arc::clone(&self.given));
         let counts = Arc::clone(&self.asked);
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await?;
             if let Some(asked) = asked {
                 let mut counts = lock(&counts);
-                let counts = counts.entry(asked).or_default();
-                counts.all += 1;
-                counts.refused += u64::from(answer.status() == StatusCode::FORBIDDEN);
+                count(&mut counts, &replica, asked, answer.status(), &given);
             }
             Ok(answer)
         })
@@ -379,7 +421,13 @@ impl Service<Request<kube::client::Body>> for Counted {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use sendo::cache::{Cache, CacheOptions};
+    use sendo::client::{Client, ClientOptions};
+    use serde_json::json;
+
     use super::*;
+    use crate::run_with_seed;
 
     fn asked(method: Method, path: &str) -> Option<String> {
         let request = Request::builder()
@@ -421,5 +469,80 @@ mod tests {
         }
         assert_eq!(asked(Method::GET, "/apis/apps/v1"), None);
         assert_eq!(asked(Method::GET, "/version"), None);
+    }
+
+    const MANIFESTS: &str = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: program, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: program, namespace: default}
+rules: [{apiGroups: [GROUP], resources: [RESOURCE], verbs: [VERBS]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: program, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: program}
+subjects: [{kind: ServiceAccount, name: program, namespace: default}]
+";
+
+    /// Applies a ConfigMap that is not there with these rights: what was refused,
+    /// what was not used, and what was written.
+    fn apply_with(group: &str, resource: &str, verbs: &str) -> [Vec<String>; 3] {
+        let manifests = MANIFESTS
+            .replace("GROUP", group)
+            .replace("RESOURCE", resource)
+            .replace("VERBS", verbs);
+        let seen = Mutex::new(Default::default());
+        run_with_seed(1, |cluster| {
+            let (manifests, seen) = (&manifests, &seen);
+            async move {
+                let rights = cluster.rights(manifests).await;
+                let Config { client, world, .. } = rights.replica("a");
+                let cache = Cache::new(client.clone(), world.clone(), CacheOptions::default());
+                let options = ClientOptions {
+                    name: "program".to_owned(),
+                    ..ClientOptions::default()
+                };
+                let client = Client::new(client, cache, world, options);
+                let map = json!({"metadata": {"name": "settings", "namespace": "default"}});
+                let map: ConfigMap = serde_json::from_value(map).unwrap();
+                let applied = client.apply(&map).await;
+                assert_eq!(applied.is_ok(), rights.refused().is_empty(), "{applied:?}");
+                let written = rights.writes_of("a");
+                let written = written
+                    .iter()
+                    .map(|(what, times)| format!("{times} {what}"));
+                *lock(seen) = [rights.refused(), rights.unused(), written.collect()];
+            }
+        });
+        seen.into_inner().unwrap()
+    }
+
+    #[test]
+    fn an_apply_that_creates_needs_create_and_patch() {
+        let nothing = Vec::<String>::new;
+        let line = |line: &str| vec![line.to_owned()];
+        let written = || line("1 patch configmaps");
+        let apply_with = |verbs| apply_with("''", "configmaps", verbs);
+        assert_eq!(
+            apply_with("create, patch"),
+            [nothing(), nothing(), written()]
+        );
+        let refused = line("create configmaps in default");
+        assert_eq!(apply_with("patch"), [refused, nothing(), written()]);
+        let refused = line("patch configmaps in default");
+        let unused = line("create configmaps in default");
+        assert_eq!(apply_with("create"), [refused, unused, written()]);
+    }
+
+    #[test]
+    fn rights_to_everything_are_rights_to_each() {
+        let written = vec!["1 patch configmaps".to_owned()];
+        let used = [Vec::new(), Vec::new(), written];
+        assert_eq!(apply_with("''", "configmaps", "'*'"), used);
+        assert_eq!(apply_with("'*'", "'*'", "create, patch"), used);
     }
 }
