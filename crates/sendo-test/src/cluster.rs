@@ -18,6 +18,7 @@ use sendo_store::{KeyRange, Revision, Store};
 use serde_json::Value;
 
 use crate::faults::Faults;
+use crate::troubles::Troubles;
 use crate::view::View;
 
 /// How long, in virtual time, [`TestCluster::until`] waits before it gives up.
@@ -43,6 +44,7 @@ struct Inner {
     programs: AtomicU64,
     /// Every change since the cluster was there, in a line each.
     changes: Arc<Mutex<String>>,
+    troubles: Troubles,
 }
 
 impl fmt::Debug for TestCluster {
@@ -62,6 +64,15 @@ impl TestCluster {
 
     /// The same with other parts.
     pub async fn start_with(seed: u64, options: ClusterOptions) -> Self {
+        TestCluster::start_watched(seed, options, Troubles::default()).await
+    }
+
+    /// The same with a view of what went wrong, to be shown when it is waited in vain.
+    pub(crate) async fn start_watched(
+        seed: u64,
+        options: ClusterOptions,
+        troubles: Troubles,
+    ) -> Self {
         let world = World::seeded(seed);
         let cluster = Cluster::start(&world, options).await;
         let cluster = cluster.unwrap_or_else(|error| panic!("the cluster did not start: {error}"));
@@ -84,6 +95,7 @@ impl TestCluster {
                 managers: Mutex::default(),
                 programs: AtomicU64::default(),
                 changes,
+                troubles,
                 world,
             }),
         }
@@ -179,7 +191,8 @@ impl TestCluster {
     ///
     /// # Panics
     /// If it does not hold within ten minutes of virtual time; the message says
-    /// `what` was waited for and what changed last.
+    /// `what` was waited for, what was logged last as warning or error (a failed
+    /// reconcile, a watch that was refused), and what changed last.
     pub async fn until(&self, what: &str, holds: impl Fn(&View) -> bool) {
         let waiting = async {
             let mut seen = Revision(0);
@@ -192,16 +205,21 @@ impl TestCluster {
         let clock = self.inner.world.clock();
         if clock.timeout(PATIENCE, waiting).await.is_none() {
             let changes = self.changes();
-            let brief = |line: &str| line.chars().take(300).collect::<String>();
             let last: Vec<_> = changes
                 .lines()
                 .rev()
-                .filter(|l| !l.contains("/leases/") && !l.contains("/nodes/"))
+                .filter(|line| !is_heartbeat(line))
                 .take(10)
                 .map(brief)
                 .collect();
+            let troubles = match self.inner.troubles.take() {
+                none if none.is_empty() => "none\n".to_owned(),
+                troubles => troubles,
+            };
             panic!(
-                "{what}: did not come true within {PATIENCE:?} of virtual time; the last changes, newest first:\n{}",
+                "{what}: did not come true within {PATIENCE:?} of virtual time\n\
+                 the last warnings and errors, newest last:\n{troubles}\
+                 the last changes, newest first:\n{}",
                 last.join("\n")
             );
         }
@@ -221,10 +239,10 @@ impl TestCluster {
         let before = self.changes().len();
         self.pass(duration).await;
         let changes = self.changes();
-        let heartbeat = |line: &&str| line.contains("/leases/") || line.contains("/nodes/");
-        let written: Vec<&str> = changes[before..]
+        let written: Vec<String> = changes[before..]
             .lines()
-            .filter(|l| !heartbeat(l))
+            .filter(|line| !is_heartbeat(line))
+            .map(without_managed_fields)
             .collect();
         assert!(
             written.is_empty(),
@@ -287,6 +305,31 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a line of the changes is written at rest, too.
+fn is_heartbeat(line: &str) -> bool {
+    line.contains("/leases/") || line.contains("/nodes/")
+}
+
+/// A line of the changes, as much of it as people look at.
+fn brief(line: &str) -> String {
+    without_managed_fields(line).chars().take(500).collect()
+}
+
+/// A line of the changes without what no one reads.
+fn without_managed_fields(line: &str) -> String {
+    let parts: Vec<&str> = line.splitn(4, ' ').collect();
+    let [time, revision, key, object] = parts[..] else {
+        return line.to_owned();
+    };
+    let Ok(mut object) = serde_json::from_str::<Value>(object) else {
+        return line.to_owned();
+    };
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    format!("{time} {revision} {key} {object}")
+}
+
 /// Follows the store from its beginning and writes a line for every change.
 fn write_down(world: &World, store: &Arc<dyn Store>, changes: Arc<Mutex<String>>) {
     let watch = store.watch(KeyRange::all(), Revision(0));
@@ -321,4 +364,72 @@ fn write_down(world: &World, store: &Arc<dyn Store>, changes: Arc<Mutex<String>>
         }
     };
     world.tasks().spawn("changes", follow);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use sendo::{Action, Context, Controller, Error, Result};
+    use serde_json::json;
+
+    use super::*;
+    use crate::run_with_seed;
+
+    fn settings() -> ConfigMap {
+        let metadata = json!({"name": "settings", "namespace": "default"});
+        serde_json::from_value(json!({"metadata": metadata, "data": {"colour": "green"}})).unwrap()
+    }
+
+    /// What a failing test says.
+    fn complaint<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F) -> String {
+        let run = std::panic::AssertUnwindSafe(|| run_with_seed(1, test));
+        let panic = catch_unwind(run).unwrap_err();
+        panic.downcast_ref::<String>().unwrap().clone()
+    }
+
+    #[test]
+    fn a_wait_in_vain_shows_what_failed_and_what_changed() {
+        async fn reconcile(_: Arc<ConfigMap>, _: Context) -> Result<Action> {
+            Err(Error::message("the disk is full"))
+        }
+        let complaint = complaint(|cluster| async move {
+            let controller = Controller::new::<ConfigMap>().named("settings");
+            let controller = controller.reconcile(reconcile);
+            cluster
+                .run(Manager::new("program").controller(controller))
+                .await;
+            cluster.create(&settings()).await;
+            cluster.until("they are taken", |_| false).await;
+        });
+        let failed = complaint
+            .lines()
+            .find(|line| line.contains("the disk is full"));
+        let failed = failed.unwrap_or_else(|| panic!("no error in {complaint}"));
+        for part in [
+            "ERROR reconcile failed",
+            "controller=settings",
+            "key=default/settings",
+            "times)",
+        ] {
+            assert!(failed.contains(part), "{part} is not in {failed}");
+        }
+        assert!(complaint.contains(r#"{"colour":"green"}"#), "{complaint}");
+        assert!(!complaint.contains("managedFields"), "{complaint}");
+    }
+
+    #[test]
+    fn unrest_is_shown_without_managed_fields() {
+        let complaint = complaint(|cluster| async move {
+            let writer = cluster.clone();
+            let write = async {
+                writer.pass(Duration::from_secs(1)).await;
+                writer.create(&settings()).await;
+            };
+            futures::join!(cluster.stays_quiet_for(Duration::from_secs(60)), write);
+        });
+        assert!(complaint.contains(r#"{"colour":"green"}"#), "{complaint}");
+        assert!(!complaint.contains("managedFields"), "{complaint}");
+    }
 }

@@ -35,6 +35,10 @@
 //! waits, so a test of a day takes moments. The seed decides every random
 //! choice: a run with the same seed is the same run, to the byte.
 //!
+//! A wait in vain shows the last warnings and errors that were logged, those of
+//! the controllers among them. With `RUST_LOG=info cargo test NAME -- --nocapture`
+//! everything that is logged is shown.
+//!
 //! Talk to nothing outside the test's own runtime: a peer in another thread or
 //! process loses every race against a clock that leaps.
 
@@ -43,6 +47,7 @@ mod faults;
 mod record;
 mod rights;
 mod run;
+mod troubles;
 mod view;
 
 pub use cluster::TestCluster;

@@ -10,6 +10,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::TestCluster;
 use crate::run::{block_on_paused, on_cluster};
+use crate::troubles::Troubles;
 
 /// What a run left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ where
             .finish();
         // The thread is the runtime's only one, so the guard covers all that runs.
         let _guard = tracing::subscriber::set_default(subscriber);
-        on_cluster(seed, |cluster| async move {
+        on_cluster(seed, Troubles::default(), |cluster| async move {
             test(cluster.clone()).await;
             *lock(&kept) = cluster.changes();
         })
