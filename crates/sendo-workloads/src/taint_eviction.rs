@@ -15,8 +15,8 @@ use sendo::client::Patch;
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{
-    Action, Context, Controller, EventType, Index, ObjectExt, ObjectKey, Reader, Reconcile, Result,
-    Timestamp, Uid, predicate,
+    Action, Context, Controller, EventType, Index, Moment, ObjectExt, ObjectKey, Reader, Reconcile,
+    Result, Uid, predicate,
 };
 use sendo_scheduler::taints::{taints, toleration};
 use serde_json::json;
@@ -61,7 +61,7 @@ fn patience(pod: &Pod, node: &Node) -> Option<Duration> {
 
 /// Since when pods are known to be where they may not stay.
 #[derive(Default)]
-struct Evictions(Mutex<BTreeMap<ObjectKey, (Uid, Timestamp)>>);
+struct Evictions(Mutex<BTreeMap<ObjectKey, (Uid, Moment)>>);
 
 impl Reconcile<Pod> for Evictions {
     async fn reconcile(&self, pod: Arc<Pod>, cx: Context) -> Result<Action> {
@@ -75,8 +75,9 @@ impl Reconcile<Pod> for Evictions {
             }
             return Ok(Action::done());
         };
-        let due = self.since(&key, pod.uid(), cx.now()) + patience;
-        let left = Duration::try_from(due.duration_since(cx.now())).unwrap_or_default();
+        let now = cx.clock().now();
+        let due = self.since(&key, pod.uid(), now) + patience;
+        let left = due - now;
         if !left.is_zero() {
             return Ok(Action::after(left));
         }
@@ -93,12 +94,12 @@ impl Reconcile<Pod> for Evictions {
 }
 
 impl Evictions {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (Uid, Timestamp)>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (Uid, Moment)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When this pod was first seen where it may not stay: `now`, if it was not before.
-    fn since(&self, key: &ObjectKey, uid: Uid, now: Timestamp) -> Timestamp {
+    fn since(&self, key: &ObjectKey, uid: Uid, now: Moment) -> Moment {
         let mut known = self.known();
         match known.get(key) {
             Some((same, since)) if *same == uid => *since,
