@@ -20,8 +20,9 @@ pub(crate) trait View: Default + Send + Sync {
 ///
 /// It is read once, when first asked for, and then follows the store's changes.
 /// A look at it takes in what has been committed until then: stores hand out a
-/// change before they answer its commit, so whoever has been told of a write
-/// finds it here. Nothing runs in between; a view that nobody looks at costs
+/// change before they answer its commit (part of the store's contract:
+/// `a_change_is_handed_out_before_its_commit_is_answered`), so whoever has been
+/// told of a write finds it here. Nothing runs in between; a view that nobody looks at costs
 /// what the store keeps of the past, and is read anew if that was not enough.
 pub(crate) struct Follow<V> {
     store: Arc<dyn Store>,

@@ -54,6 +54,9 @@
 //!   in order, once and whole, restricted to its range; or it ends with an error.
 //!   A watch that was cut can be resumed from its last revision or its
 //!   [progress](Watch::progress), as long as that is kept.
+//! - **An answer comes last.** A change is handed out before its commit is answered:
+//!   who was told of a write finds it in every watch without waiting. The API
+//!   server's access control rests on that.
 //! - **History is bounded.** A compaction, or the back end's own limits, forget
 //!   the oldest changes. Who still needs them is told [`Error::Compacted`], and
 //!   begins anew with a read of the newest state.
@@ -120,6 +123,7 @@ pub trait Store: Send + Sync + 'static {
     /// Makes all writes, or none.
     ///
     /// Returns the revision of its last change, or the newest one if it changes nothing.
+    /// By then every watch has the changes: polled next, it gives them.
     ///
     /// # Errors
     /// [`Error::Conflict`] names the first guard that does not hold;

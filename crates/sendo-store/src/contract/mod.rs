@@ -76,6 +76,7 @@ macro_rules! contract {
             a_watch_begins_with_what_came_after_its_revision
             a_watch_shows_what_each_key_was_and_became
             a_waiting_watch_is_woken
+            a_change_is_handed_out_before_its_commit_is_answered
             a_watch_sees_a_transaction_whole_within_its_range
             what_changes_nothing_is_not_watched
             a_watch_from_ahead_is_silent_until_then

@@ -64,6 +64,35 @@ pub async fn a_waiting_watch_is_woken(store: impl Store) {
     assert_eq!(batch.revision, revision);
 }
 
+/// Whoever has been answered a commit finds it in every watch, without waiting: a
+/// view that follows a watch can be brought up to any write its reader knows of.
+pub async fn a_change_is_handed_out_before_its_commit_is_answered(store: impl Store) {
+    let start = store.revision();
+    let mut watches = ["", "a/"].map(|prefix| {
+        let range = KeyRange::prefix(prefix);
+        store.watch(range, start).unwrap()
+    });
+    for i in 0..20 {
+        let committed = put(&store, &format!("a/{i}"), "1").await;
+        for watch in &mut watches {
+            let next = watch.next().now_or_never();
+            let batch = next
+                .expect("the change is there")
+                .expect("the watch goes on");
+            assert_eq!(batch.unwrap().revision, committed);
+            assert!(watch.next().now_or_never().is_none(), "and nothing else");
+        }
+    }
+    // One that is opened after the answer has it too.
+    let last = store.revision();
+    let mut late = store.watch(KeyRange::all(), Revision(last.0 - 1)).unwrap();
+    let next = late.next().now_or_never();
+    let batch = next
+        .expect("the change is there")
+        .expect("the watch goes on");
+    assert_eq!(batch.unwrap().revision, last);
+}
+
 /// One item for each revision, with those of its changes that are in range, in
 /// the order they were written.
 pub async fn a_watch_sees_a_transaction_whole_within_its_range(store: impl Store) {
