@@ -135,6 +135,7 @@ impl<'a> Call<'a> {
             now: self.now(),
             random: self.server.world.random(),
             api_version: &self.resource.types.api_version,
+            user: &self.request.user,
         }
     }
 }

@@ -24,10 +24,11 @@
 //!
 //! # The way of a request
 //!
-//! Authenticate → authorise → route → decode → default → admit → validate →
-//! store → encode: plain functions over one value, in `pipeline.rs`. What a verb
-//! does is in `verbs/`, what is particular to a kind in [`kinds`], how kinds look
-//! in tables in [`printers`].
+//! Authenticate → authorise → route → read or write → encode: plain functions over
+//! one value, in `pipeline.rs`. The steps of a write, and why they come in that
+//! order, stand in `write/mod.rs`, admission as a table in `write/admission/`. What
+//! reads do is in `verbs/`, what is particular to a kind in [`kinds`], how kinds
+//! look in tables in [`printers`].
 
 mod aggregation;
 mod answer;

@@ -1,5 +1,6 @@
 //! The way of a request, one plain step after the other:
-//! authenticate → authorise → route → decode → default → admit → validate → store → encode.
+//! authenticate → authorise → route → read or write → encode. The steps of a write stand in
+//! `write/mod.rs`.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -32,8 +33,7 @@ use crate::subresource;
 use crate::user::User;
 use crate::verbs;
 use crate::write::patch::PatchType;
-use crate::write::strategy::Strategy;
-use crate::write::{self, binding};
+use crate::write::{self, Strategy, binding};
 
 /// How long a client may take to send a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
@@ -176,8 +176,8 @@ async fn act(call: &Call<'_>, action: &Action) -> Result<Answer, Status> {
         Verb::Create if resource.is_core("bindings") => binding::bind_by_collection(call).await,
         Verb::Create if resource.facts.storage.is_none() => reviews::create(call).await,
         Verb::Create => write::create::create(call).await,
-        Verb::Update => write::update::update(call).await,
-        Verb::Patch => write::patch::patch(call, Strategy::Main).await,
+        Verb::Update => write::update::update(call, Strategy::Object).await,
+        Verb::Patch => write::patch::patch(call, Strategy::Object).await,
         Verb::Delete => write::delete::delete(call).await,
         Verb::DeleteCollection => write::delete_collection::delete_collection(call).await,
         Verb::Proxy | Verb::Unknown => Err(Status::method_not_allowed()),

@@ -14,6 +14,8 @@ use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::user::User;
 use crate::view;
+use crate::write::admission::{self, Attributes};
+use crate::write::allocation::Claims;
 use crate::write::field_managers;
 
 /// Answers a review, if the resource is one.
@@ -25,6 +27,9 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     decode::place(call, &mut review)?;
     MetaMut::of(&mut review).remove("managedFields");
     field_managers::update(call, &Value::Null, &mut review);
+    let attributes = Attributes::of_creation(call, &options);
+    admission::mutate(&attributes, &mut review).await?;
+    admission::validate(&attributes, &review, &mut Claims::default()).await?;
     let status = match facts.kind.as_str() {
         "SelfSubjectReview" => {
             review["metadata"] = json!({"creationTimestamp": time_text(call.now())});

@@ -34,6 +34,7 @@ use crate::resource::{Catalog, Resource};
 use crate::tokens::{Credentials, TokenSigner};
 use crate::user::User;
 use crate::wire;
+use crate::write::admission::{self, Plugin};
 use crate::write::allocation::ServiceRanges;
 
 /// What an [`ApiServer`] is made of.
@@ -128,6 +129,14 @@ impl ApiServer {
     /// # Errors
     /// If the store fails.
     pub async fn start(options: Options) -> Result<Self, StartError> {
+        ApiServer::start_with(options, admission::PLUGINS).await
+    }
+
+    /// The same with other steps of admission.
+    pub(crate) async fn start_with(
+        options: Options,
+        admission: &'static [Plugin],
+    ) -> Result<Self, StartError> {
         let store = options.store;
         let server = Arc::new(Server {
             policy: Follow::new(Arc::clone(&store), rbac::PREFIXES),
@@ -135,6 +144,7 @@ impl ApiServer {
             node_rules: rbac::bootstrap::rules("system:node"),
             credentials: Credentials::new(Arc::clone(&store), options.tokens),
             store,
+            admission,
             world: options.world.child("api-server"),
             require_service_accounts: options.require_service_accounts,
             in_flight: InFlight::new(options.in_flight),
@@ -284,6 +294,8 @@ where
 /// What the parts of a server share.
 pub(crate) struct Server {
     pub(crate) store: Arc<dyn Store>,
+    /// The steps of admission, in their order.
+    pub(crate) admission: &'static [Plugin],
     pub(crate) world: World,
     /// Who holds which roles.
     pub(crate) policy: Follow<Policy>,

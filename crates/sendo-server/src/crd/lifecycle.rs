@@ -28,8 +28,9 @@ use crate::request::Request;
 use crate::resource::Resource;
 use crate::server::Server;
 use crate::wire;
-use crate::write::delete::{self, DeleteOptions};
+use crate::write::delete::DeleteOptions;
 use crate::write::field_managers;
+use crate::write::{self, Writer};
 
 /// The finalizer that keeps a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -318,7 +319,8 @@ async fn delete_objects(server: &Arc<Server>, definition: &Value) -> Result<bool
             path: &path,
             resource,
         };
-        match delete::remove(&call, meta.name(), &DeleteOptions::default()).await {
+        let options = DeleteOptions::default();
+        match write::remove(&call, meta.name(), &options, Writer::Server).await {
             Err(status) if status.code == 404 => {}
             other => drop(other?),
         }

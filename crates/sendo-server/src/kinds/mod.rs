@@ -4,23 +4,8 @@
 //! The verbs treat all kinds alike and take what differs from [`rules`]. A kind without rules of
 //! its own has [`Rules::NEUTRAL`], which change and refuse nothing.
 //!
-//! # The order of a write
-//!
-//! Create: decode → [`Rules::default`] in the version of the request →
-//! [`Rules::convert`] to the storage version → mutating admission → uid,
-//! creation time and generated name are set → [`Rules::prepare_for_create`] →
-//! [`Rules::validate`]; if that finds nothing, the checks of metadata common to
-//! all kinds → [`Rules::warnings_on_create`] → [`Rules::canonicalize`] →
-//! validating admission → store.
-//!
-//! Update: decode, default and convert as above → mutating admission →
-//! [`Rules::prepare_for_update`] → the checks of metadata common to all kinds,
-//! followed in the same response by [`Rules::validate_update`] →
-//! [`Rules::warnings_on_update`] → [`Rules::canonicalize`] → validating
-//! admission → store. A subresource uses its own [`Update`] in place of the
-//! main one.
-//!
-//! All functions but `default` and `convert` see objects in their storage version.
+//! The order in which a write runs them is that of the steps in `write/mod.rs`. All functions
+//! but `default` and `convert` see objects in their storage version.
 //!
 //! # Sources
 //!
@@ -92,8 +77,10 @@ use sendo_world::Random;
 use serde_json::Value;
 use value::Read as _;
 
-/// What the functions of a kind need besides the objects: time, randomness and the request's
-/// apiVersion.
+use crate::user::User;
+
+/// What the functions of a kind need besides the objects: time, randomness, the request's
+/// apiVersion and its user.
 #[derive(Debug)]
 pub struct Cx<'a> {
     /// The time of the request.
@@ -102,6 +89,8 @@ pub struct Cx<'a> {
     pub random: &'a Random,
     /// The apiVersion of the request: some kinds validate their versions differently.
     pub api_version: &'a str,
+    /// Who sent the request.
+    pub user: &'a User,
 }
 
 impl Cx<'_> {
@@ -152,8 +141,6 @@ pub struct Rules {
     pub create_on_update: bool,
     /// Whether PUT without a resourceVersion is accepted.
     pub allow_unconditional_update: bool,
-    /// Whether DELETE responds with the object instead of a Status.
-    pub delete_returns_object: bool,
     /// The grace period of a deletion (object, requested period), for kinds with graceful deletion.
     ///
     /// `None` for kinds whose objects are removed at once.
@@ -233,7 +220,6 @@ impl Rules {
         field_annotation: None,
         create_on_update: false,
         allow_unconditional_update: true,
-        delete_returns_object: false,
         grace_period: None,
         dependents: Dependents::Collected,
         deprecation: None,

@@ -7,7 +7,6 @@
 //! - `pkg/apis/core/v1/conversion.go`: `Convert_v1_NodeSpec_To_core_NodeSpec`
 //! - `pkg/registry/core/node/strategy.go`
 //! - `pkg/api/node/util.go`
-//! - `plugin/pkg/admission/nodetaint/admission.go`: `Admit`
 
 use std::cmp::Ordering;
 
@@ -27,7 +26,6 @@ use super::{Rules, UnknownFields, resources};
 pub(super) const RULES: Rules = Rules {
     default,
     prepare_for_create: |_, node| {
-        taint_as_not_ready(node.object("spec"));
         node.object("spec").remove("configSource");
         node.object("status").remove("config");
     },
@@ -58,22 +56,6 @@ pub(super) const RULES: Rules = Rules {
     unknown_fields: UnknownFields::NotSupported,
     ..Rules::NEUTRAL
 };
-
-/// Adds the taint `node.kubernetes.io/not-ready`, so that no pod is scheduled to a new Node before
-/// it is ready.
-fn taint_as_not_ready(spec: &mut Value) {
-    let taint = json!({"effect": "NoSchedule", "key": "node.kubernetes.io/not-ready"});
-    let mut taints = spec.items("taints").to_vec();
-    let same = |other: &Value| {
-        ["key", "effect"]
-            .iter()
-            .all(|key| other.at(key) == taint.at(key))
-    };
-    if !taints.iter().any(same) {
-        taints.push(taint);
-        spec.set("taints", taints);
-    }
-}
 
 fn default(node: &mut Value) {
     sync_pod_cidrs(node.object("spec"));
@@ -342,18 +324,6 @@ pub(super) fn requirement_warnings(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_new_node_is_tainted_once() {
-        let mut spec = json!({});
-        for _ in 0..2 {
-            taint_as_not_ready(&mut spec);
-            assert_eq!(
-                spec,
-                json!({"taints": [{"effect": "NoSchedule", "key": "node.kubernetes.io/not-ready"}]})
-            );
-        }
-    }
 
     #[test]
     fn declared_features_are_names_in_order() {

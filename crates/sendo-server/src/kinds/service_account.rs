@@ -26,7 +26,6 @@ pub(super) const RULES: Rules = Rules {
     },
     warnings_on_create: |account| warnings(account, &Value::Null),
     warnings_on_update: warnings,
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 

@@ -17,21 +17,14 @@ use crate::authorise::{self, Attributes, Subject, What};
 use crate::call::Call;
 use crate::user::MASTERS;
 
-/// Refuses a new role or binding that grants more than the user holds.
-pub(crate) async fn confirm_create(call: &Call<'_>, object: &Value) -> Result<(), Status> {
-    confirm(call, object, None).await
-}
-
-/// Refuses an update of a role or binding that grants more than the user holds.
-pub(crate) async fn confirm_update(
+/// Refuses a role or binding that grants more than the user holds.
+///
+/// Kubernetes checks that in the storage of these resources, after mutating admission.
+pub(crate) async fn confirm(
     call: &Call<'_>,
-    new: &Value,
-    old: &Value,
+    object: &Value,
+    old: Option<&Value>,
 ) -> Result<(), Status> {
-    confirm(call, new, Some(old)).await
-}
-
-async fn confirm(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
     let facts = &call.resource.facts;
     if facts.group != GROUP || call.request.user.is_in(MASTERS) {
         return Ok(());

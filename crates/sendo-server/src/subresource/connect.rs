@@ -9,13 +9,64 @@ use std::net::IpAddr;
 use http::StatusCode;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::authorise;
 use crate::call::Call;
 use crate::keys::Keys;
 use crate::path::Verb;
+use crate::write::admission::{self, Attributes};
+use crate::write::allocation::Claims;
+
+/// Asks admission about a connection, before anything is looked for
+/// (`ConnectResource` in `k8s.io/apiserver/pkg/endpoints/handlers/rest.go`).
+pub(super) async fn admit(call: &Call<'_>, subresource: &str) -> Result<(), Status> {
+    let mut options = options(call, subresource);
+    let attributes = Attributes::of_connection(call);
+    admission::mutate(&attributes, &mut options).await?;
+    admission::validate(&attributes, &options, &mut Claims::default()).await
+}
+
+/// The options of a connection, which are the object that admission sees.
+fn options(call: &Call<'_>, subresource: &str) -> Value {
+    let query = &call.request.query;
+    let kind = match (subresource, call.resource.facts.kind.as_str()) {
+        ("exec", _) => "PodExecOptions",
+        ("attach", _) => "PodAttachOptions",
+        ("portforward", _) => "PodPortForwardOptions",
+        (_, "Pod") => "PodProxyOptions",
+        (_, "Service") => "ServiceProxyOptions",
+        _ => "NodeProxyOptions",
+    };
+    let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    match subresource {
+        "exec" | "attach" => {
+            for stream in ["stdin", "stdout", "stderr", "tty"] {
+                if let Some(wanted) = query.optional_flag(stream) {
+                    options[stream] = wanted.into();
+                }
+            }
+            if let Some(container) = query.first("container") {
+                options["container"] = container.into();
+            }
+            let command: Vec<&str> = query.all("command").collect();
+            if !command.is_empty() {
+                options["command"] = command.into();
+            }
+        }
+        "portforward" => {
+            let ports = query.all("ports").flat_map(|ports| ports.split(','));
+            let ports: Vec<u16> = ports.filter_map(|port| port.parse().ok()).collect();
+            if !ports.is_empty() {
+                options["ports"] = ports.into();
+            }
+        }
+        _ if call.path.rest.is_empty() => {}
+        _ => options["path"] = call.path.rest.join("/").into(),
+    }
+    options
+}
 
 /// How the container runtime of a node is called whose containers are only told of.
 const SIMULATED: &str = "simulated://";

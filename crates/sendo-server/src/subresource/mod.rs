@@ -6,14 +6,11 @@ use sendo_apimachinery::Status;
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::decode;
-use crate::options::{Write, WriteOptions};
 use crate::path::Verb;
 use crate::route::Action;
 use crate::tokens;
 use crate::verbs::get;
-use crate::write::strategy::Strategy;
-use crate::write::{binding, eviction, patch, scale, update};
+use crate::write::{Strategy, binding, eviction, patch, scale, update};
 
 /// Answers a request on a subresource that the resource has.
 ///
@@ -28,9 +25,13 @@ pub(crate) async fn answer(call: &Call<'_>, action: &Action) -> Result<Answer, S
         ("token", "serviceaccounts") if core => tokens::request::create(call).await,
         ("log", "pods") if core => connect::log(call).await,
         ("exec" | "attach" | "portforward", "pods") if core => {
+            connect::admit(call, name).await?;
             connect::stream(call, name, verb).await
         }
-        ("proxy", "pods" | "services" | "nodes") if core => connect::proxy(call, verb).await,
+        ("proxy", "pods" | "services" | "nodes") if core => {
+            connect::admit(call, name).await?;
+            connect::proxy(call, verb).await
+        }
         _ => match strategy(call, name) {
             Some(strategy) => of_object(call, verb, strategy).await,
             None => Err(Status::no_such_resource()),
@@ -43,12 +44,7 @@ async fn of_object(call: &Call<'_>, verb: Verb, strategy: Strategy) -> Result<An
     match verb {
         Verb::Get => get::get(call).await,
         Verb::Patch => patch::patch(call, strategy).await,
-        Verb::Update => {
-            let options = WriteOptions::parse(&call.request.query, Write::Update)?;
-            let object = decode::object(call, &options)?;
-            decode::check_name(call, &object)?;
-            update::replace_existing(call, object, strategy, &options).await
-        }
+        Verb::Update => update::update(call, strategy).await,
         _ => Err(Status::method_not_allowed()),
     }
 }
@@ -61,5 +57,5 @@ fn strategy(call: &Call<'_>, name: &str) -> Option<Strategy> {
         .rules
         .subresource(name)
         .copied()
-        .map(Strategy::Other)
+        .map(Strategy::Subresource)
 }

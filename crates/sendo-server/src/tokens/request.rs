@@ -24,6 +24,8 @@ use crate::options::{Write, WriteOptions};
 use crate::resource::Resource;
 use crate::user;
 use crate::view;
+use crate::write::admission::{self, Attributes};
+use crate::write::allocation::Claims;
 use crate::write::field_managers;
 
 const GROUP: &str = "authentication.k8s.io";
@@ -46,6 +48,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let mut request = decode::body(call, &kind, &options)?;
     decode::place(call, &mut request)?;
     let namespace = call.namespace().unwrap_or_default();
+    let attributes = Attributes::of_creation(call, &options);
+    admission::mutate(&attributes, &mut request).await?;
     check_name(call, &request)?;
     let account = call.decode(&*call.entry().await?);
     let uid = Meta::of(&account).uid().to_owned();
@@ -66,6 +70,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let seconds = request["spec"]["expirationSeconds"].as_i64();
     let seconds = seconds.unwrap_or_default();
     check_duration(seconds)?;
+    admission::validate(&attributes, &request, &mut Claims::default()).await?;
 
     let bound = bound(call, namespace, &request["spec"]["boundObjectRef"]).await?;
     let audiences = request["spec"]["audiences"].clone();

@@ -1,25 +1,24 @@
-//! Applying a configuration: a patch that says what its manager wants, and
-//! with that what it owns.
+//! PATCH with an apply configuration: it says what its manager wants, and with that
+//! what the manager owns.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`: `applyPatcher`
 
 use http::StatusCode;
 use sendo_apimachinery::decode::{self as reader, Decoded, FieldValidation, Format};
 use sendo_apimachinery::managed_fields::without_managers;
 use sendo_apimachinery::schema::{SchemaRef, show_as_go};
-use sendo_apimachinery::status::Reason;
 use sendo_apimachinery::structural::Part;
 use sendo_apimachinery::{Meta, MetaMut, Status};
 use serde_json::{Map, Value, json};
 
+use super::{Change, Presence, Strategy, Writer, field_managers};
 use crate::answer::Answer;
-use crate::authorise;
 use crate::call::Call;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::query::parse_uint;
 use crate::view;
-use crate::write::field_managers;
-use crate::write::strategy::Strategy;
-use crate::write::{create, update};
 
 /// Applies the configuration of the body to the object that the path names, or creates it.
 ///
@@ -27,44 +26,58 @@ use crate::write::{create, update};
 pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Apply)?;
     let body = read(call)?;
-    loop {
-        let stored = update::change(call, strategy, &options, |old| {
-            let current = decode::from_storage(call, old);
-            let applied = applied(call, &options, &current, &body)?;
-            let is_same = || without_managers(&applied) == without_managers(&current);
-            let mut new = if !call.resource.is_stored_version() && is_same() {
-                // Where only managers change, no way there and back through another
-                // version may move anything.
-                let mut kept = old.clone();
-                field_managers::take_managers(&applied, &mut kept);
-                kept
-            } else {
-                decode::to_storage(call, applied)
-            };
-            decode::place(call, &mut new)?;
-            Ok(new)
-        })
-        .await;
-        match stored {
-            Err(status) if status.reason == Reason::NotFound && update::is_absent(call).await? => {
-                if call.path.subresource.is_some() {
-                    return Err(status);
-                }
-                let object = applied(call, &options, &Value::Null, &body)?;
-                authorise::demand_create(call).await?;
-                match create(call, object, &options).await {
-                    // Somebody else was faster: then there is something to apply to.
-                    Err(status) if status.reason == Reason::AlreadyExists => {}
-                    stored => return view::object(call, StatusCode::CREATED, &stored?),
-                }
+    let change = Change {
+        strategy,
+        presence: match call.path.subresource {
+            Some(_) => Presence::Present,
+            None => Presence::Either,
+        },
+        writer: Writer::Client,
+        options: &options,
+    };
+    let saved = super::save(call, change, |old| {
+        let mut new = match old {
+            Some(old) => changed(call, &options, old, &body)?,
+            None => {
+                let mut new = applied(call, &options, &Value::Null, &body)?;
+                MetaMut::of(&mut new).remove("resourceVersion");
+                decode::to_storage(call, new)
             }
-            stored => return view::object(call, StatusCode::OK, &stored?),
-        }
+        };
+        decode::place(call, &mut new)?;
+        Ok(new.into())
+    })
+    .await?;
+    let code = if saved.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    view::object(call, code, &saved.stored)
+}
+
+/// What the configuration makes of a stored object, in its storage version.
+fn changed(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    old: &Value,
+    body: &Decoded,
+) -> Result<Value, Status> {
+    let current = decode::from_storage(call, old);
+    let applied = applied(call, options, &current, body)?;
+    let is_same = || without_managers(&applied) == without_managers(&current);
+    if !call.resource.is_stored_version() && is_same() {
+        // Where only managers change, no way there and back through another
+        // version may move anything.
+        let mut kept = old.clone();
+        field_managers::take_managers(&applied, &mut kept);
+        return Ok(kept);
     }
+    Ok(decode::to_storage(call, applied))
 }
 
 /// Reads the configuration of the body. An empty one says nothing.
-pub(crate) fn read(call: &Call<'_>) -> Result<Decoded, Status> {
+pub(super) fn read(call: &Call<'_>) -> Result<Decoded, Status> {
     let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
     let mut body = reader::untyped(&call.request.body, Format::Yaml)
         .map_err(|error| refuse(format!("error converting YAML to JSON: {error}")))?;
@@ -86,7 +99,11 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Decoded, Status> {
 }
 
 /// Warns of keys that the configuration has twice, or refuses them.
-pub(crate) fn judge(call: &Call<'_>, options: &WriteOptions, body: &Decoded) -> Result<(), Status> {
+pub(super) fn report(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    body: &Decoded,
+) -> Result<(), Status> {
     match options.field_validation {
         FieldValidation::Strict if !body.repeated_keys.is_empty() => {
             Err(Status::bad_request(format!(
@@ -154,7 +171,7 @@ fn applied(
             object
         }
     };
-    judge(call, options, body)?;
+    report(call, options, body)?;
     if live.is_null() {
         check_new(call, &object)?;
     }
@@ -212,13 +229,4 @@ fn check_new(call: &Call<'_>, object: &Value) -> Result<(), Status> {
         "" => Ok(()),
         version => parse_uint(version).map(drop).map_err(Status::unclassified),
     }
-}
-
-async fn create(
-    call: &Call<'_>,
-    mut object: Value,
-    options: &WriteOptions,
-) -> Result<view::Stored, Status> {
-    MetaMut::of(&mut object).remove("resourceVersion");
-    create::insert(call, object, None, options).await
 }

@@ -1,29 +1,36 @@
-//! Binding a pod to a node.
+//! `/binding`: binding a pod to a node.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/pod/storage/storage.go`: `BindingREST`, `LegacyBindingREST`
 
 use http::StatusCode;
 use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::{GroupResource, GroupVersionKind, Meta, MetaMut, Status};
 use serde_json::{Value, json};
 
+use super::admission::{self, Attributes};
+use super::allocation::Claims;
+use super::{Change, Presence, Strategy, Writer, preconditions};
 use crate::answer::{self, Answer};
 use crate::call::{Call, time_text};
 use crate::decode;
 use crate::kinds::pod;
 use crate::options::{Write, WriteOptions};
 use crate::path::ResourcePath;
-use crate::write::strategy::Strategy;
-use crate::write::update;
 
 /// `POST pods/<name>/binding`.
 pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
-    let binding = read(call, &options)?;
+    let mut binding = read(call, &options)?;
+    let attributes = Attributes::of_creation(call, &options);
+    admission::mutate(&attributes, &mut binding).await?;
     if Meta::of(&binding).name() != call.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
     }
     check_target(&binding)?;
+    admission::validate(&attributes, &binding, &mut Claims::default()).await?;
     assign(call, &binding, &options).await
 }
 
@@ -33,7 +40,10 @@ pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status
     let mut binding = read(call, &options)?;
     // What is created has no uid yet: here none can be asked for.
     MetaMut::of(&mut binding).remove("uid");
+    let attributes = Attributes::of_creation(call, &options);
+    admission::mutate(&attributes, &mut binding).await?;
     check_target(&binding)?;
+    admission::validate(&attributes, &binding, &mut Claims::default()).await?;
     let catalog = call.server.catalog();
     let pods = catalog
         .find("", "v1", "pods")
@@ -96,8 +106,15 @@ async fn assign(
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     let now = time_text(call.now());
-    update::change(call, Strategy::Unjudged, options, |old| {
-        bound(call, old, binding, &now)
+    let change = Change {
+        strategy: Strategy::Internal,
+        presence: Presence::Present,
+        writer: Writer::Server,
+        options,
+    };
+    super::save(call, change, |pod| {
+        let pod = pod.ok_or_else(|| call.not_found(call.name()))?;
+        Ok(bound(call, pod, binding, &now)?.into())
     })
     .await?;
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
@@ -116,7 +133,7 @@ fn bound(call: &Call<'_>, pod: &Value, binding: &Value, now: &str) -> Result<Val
         ),
     ] {
         if !wanted.is_empty() && wanted != found {
-            return Err(update::failed_precondition(call, name, wanted, found));
+            return Err(preconditions::failed(call, name, wanted, found));
         }
     }
     let name = call.name();

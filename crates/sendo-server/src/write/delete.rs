@@ -1,4 +1,12 @@
-//! Deleting an object: at once, gracefully, or when its finalizers let go.
+//! DELETE: deleting an object at once, gracefully, or when its finalizers let go.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go`: `DeleteResource`
+//! - `staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go`: `BeforeDelete`
+//! - `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go`: `Delete`,
+//!   `deletionFinalizersForGarbageCollection`, `ShouldDeleteDuringUpdate`
+//! - `pkg/registry/core/namespace/storage/storage.go`: `Delete`
+//! - `pkg/registry/scheduling/priorityclass/storage/storage.go`: `Delete`
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -9,16 +17,16 @@ use sendo_store::{Entry, Error, Revision, Transaction};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Writer;
+use super::allocation::{self, Claims};
 use crate::answer::Answer;
-use crate::call::{Call, backend, time_text};
+use crate::call::{Call, time_text};
 use crate::crd::lifecycle;
 use crate::decode;
 use crate::kinds::Dependents;
 use crate::options;
 use crate::query::Query;
 use crate::view::{self, Stored};
-use crate::write::admission;
-use crate::write::allocation;
 
 /// The finalizer that keeps an owner until its dependents are without it.
 const ORPHAN: &str = "orphan";
@@ -124,14 +132,14 @@ pub(crate) enum Outcome {
 /// Deletes the object that the path names.
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer, Status> {
     let options = DeleteOptions::of(call)?;
-    admission::admit_delete(call, call.name())?;
+    check_system_priority_class(call)?;
     if let Dependents::OrphanedWithWarning(text) = call.resource.rules.dependents
         && options.propagation_policy.is_none()
         && options.orphan_dependents.is_none()
     {
         call.request.warn(text);
     }
-    let outcome = remove(call, call.name(), &options).await?;
+    let outcome = super::remove(call, call.name(), &options, Writer::Client).await?;
     let returns_object = call.resource.facts.returns_deleted;
     match outcome {
         Outcome::Gone(stored) if returns_object => view::object(call, StatusCode::OK, &stored),
@@ -150,6 +158,20 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer, Status> {
     }
 }
 
+/// Refuses the deletion of the classes that the cluster's own pods have
+/// (`pkg/registry/scheduling/priorityclass/storage/storage.go`).
+fn check_system_priority_class(call: &Call<'_>) -> Result<(), Status> {
+    const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+    let resource = call.resource.group_resource();
+    let is_class =
+        (&*resource.group, &*resource.resource) == ("scheduling.k8s.io", "priorityclasses");
+    if is_class && CRITICAL.contains(&call.name()) {
+        let why = "this is a system priority class and cannot be deleted";
+        return Err(Status::forbidden(&resource, call.name(), why));
+    }
+    Ok(())
+}
+
 /// The Status of a deletion that succeeded.
 fn done(call: &Call<'_>, stored: &Stored) -> Answer {
     let object: Value =
@@ -164,7 +186,7 @@ fn done(call: &Call<'_>, stored: &Stored) -> Answer {
 }
 
 /// What a deletion does next to a stored object.
-enum Step {
+pub(super) enum Step {
     /// Take it away.
     Delete,
     /// Mark it; it stays.
@@ -175,30 +197,12 @@ enum Step {
     Leave,
 }
 
-/// Deletes an object of this resource by name.
-pub(crate) async fn remove(
-    call: &Call<'_>,
-    name: &str,
-    options: &DeleteOptions,
-) -> Result<Outcome, Status> {
-    let key = call.key(name)?;
-    loop {
-        let stored = call.stored(&key).await?;
-        let entry = stored.ok_or_else(|| call.not_found(name))?;
-        let object = call.decode(&entry);
-        check_preconditions(call, name, &object, options)?;
-        match write(call, &entry, step(call, object, options), options).await {
-            Ok(outcome) => return Ok(outcome),
-            Err(Error::Conflict { .. }) => {}
-            Err(other) => return Err(backend(other)),
-        }
-    }
-}
-
-async fn write(
+/// Writes what a deletion does, and what else is claimed with it.
+pub(super) async fn commit(
     call: &Call<'_>,
     entry: &Entry,
     step: Step,
+    claims: Claims,
     options: &DeleteOptions,
 ) -> Result<Outcome, Error> {
     let store = &call.server.store;
@@ -211,10 +215,9 @@ async fn write(
         Step::Leave => Ok(Outcome::Unchanged(as_is())),
         Step::Delete if options.is_dry_run() => Ok(Outcome::Gone(as_is())),
         Step::Delete => {
-            let claims = allocation::on_delete(call, &call.decode(entry));
-            let at = store
-                .commit(claims.join(guarded(entry.modified).delete(entry.key.clone())))
-                .await?;
+            let freed = allocation::on_delete(call, &call.decode(entry));
+            let delete = guarded(entry.modified).delete(entry.key.clone());
+            let at = store.commit(claims.join(freed.join(delete))).await?;
             Ok(Outcome::Gone(Stored {
                 value: entry.value.clone(),
                 at,
@@ -229,7 +232,7 @@ async fn write(
                 }));
             }
             let put = guarded(entry.modified).put(entry.key.clone(), value.clone());
-            let at = store.commit(put).await?;
+            let at = store.commit(claims.join(put)).await?;
             Ok(Outcome::Pending(Stored { value, at }))
         }
         Step::MarkAndDelete(mut object) => {
@@ -246,43 +249,21 @@ async fn write(
             // (apiserver v1.36, registry/generic/registry/store.go, `ignoreNotFound`);
             // one that had gone before it was marked is not found, there and here.
             let put = guarded(entry.modified).put(entry.key.clone(), value.clone());
-            let claims = allocation::on_delete(call, &object);
-            let delete = claims.join(Transaction::new().delete(entry.key.clone()));
-            let at = store.commit(put.then(delete)).await?;
+            let freed = allocation::on_delete(call, &object);
+            let delete = freed.join(Transaction::new().delete(entry.key.clone()));
+            let at = store.commit(claims.join(put).then(delete)).await?;
             Ok(Outcome::Gone(Stored { value, at }))
         }
     }
 }
 
-pub(crate) fn check_preconditions(
-    call: &Call<'_>,
-    name: &str,
-    object: &Value,
-    options: &DeleteOptions,
-) -> Result<(), Status> {
-    let Some(wanted) = &options.preconditions else {
-        return Ok(());
-    };
-    let (kind, found) = (call.resource.group_kind(), Meta::of(object));
-    if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != found.uid()) {
-        return Err(Status::uid_precondition(&kind, name, uid, found.uid()));
-    }
-    if let Some(version) = wanted
-        .resource_version
-        .as_deref()
-        .filter(|version| *version != found.resource_version())
-    {
-        return Err(Status::version_precondition(
-            &kind,
-            name,
-            version,
-            found.resource_version(),
-        ));
-    }
-    Ok(())
+/// Whether a graceful deletion is under way that this one leaves as it is.
+pub(super) fn is_pending(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> bool {
+    matches!(grace(call, object, options), Grace::Pending)
 }
 
-fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Step {
+/// Decides what a deletion does to a stored object.
+pub(super) fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Step {
     if call.resource.is_core("namespaces") {
         return namespace_step(call, object, options);
     }
@@ -444,4 +425,17 @@ fn namespace_step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -
     }
     mark_now(&mut object, now);
     Step::Mark(object)
+}
+
+/// Whether a change lets go of an object that waits for its deletion
+/// (`ShouldDeleteDuringUpdate`).
+pub(super) fn is_finished(new: &Value, old: &Value) -> bool {
+    let waits = Meta::of(old).deletion_timestamp().is_some();
+    let grace = Meta::of(old).deletion_grace_period_seconds().unwrap_or(0) == 0;
+    let held = Meta::of(new).finalizers().next().is_some();
+    let namespace_held = new["kind"] == "Namespace"
+        && new["spec"]["finalizers"]
+            .as_array()
+            .is_some_and(|f| !f.is_empty());
+    waits && grace && !held && !namespace_held
 }

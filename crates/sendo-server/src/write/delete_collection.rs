@@ -1,15 +1,21 @@
-//! Deleting what a selection of a collection holds.
+//! DELETE of a collection: deleting what a selection of it holds. Admission is asked
+//! about each object.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go`: `DeleteCollection`
+//! - `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go`: `DeleteCollection`
 
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
+use super::Writer;
+use super::delete::DeleteOptions;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::options::{ListOptions, VersionMatch};
 use crate::selection::Selection;
 use crate::verbs::list::{self, Stopped};
 use crate::view;
-use crate::write::delete::{self, DeleteOptions};
 
 /// Deletes each chosen object and answers with them as they were.
 pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status> {
@@ -37,7 +43,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status>
             path: &path,
             ..*call
         };
-        match delete::remove(&one, meta.name(), &deletion).await {
+        match super::remove(&one, meta.name(), &deletion, Writer::Client).await {
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}
             other => drop(other?),

@@ -1,4 +1,7 @@
-//! Evicting a pod: a deletion that asks the disruption budgets first.
+//! `/eviction`: deleting a pod if its disruption budgets allow that.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/pod/storage/eviction.go`: `EvictionREST`
 
 use http::StatusCode;
 use sendo_apimachinery::status::Cause;
@@ -6,15 +9,16 @@ use sendo_apimachinery::{GroupVersionKind, LabelSelector, Meta, Status};
 use sendo_store::{At, Error, KeyRange, Transaction};
 use serde_json::{Value, json};
 
+use super::admission::{self, Attributes};
+use super::allocation::Claims;
+use super::delete::DeleteOptions;
+use super::{Change, Presence, Strategy, Writer, preconditions};
 use crate::answer::{self, Answer};
 use crate::call::{Call, backend, time_text};
 use crate::decode;
 use crate::kinds::pod;
 use crate::options::{Write, WriteOptions};
 use crate::wire;
-use crate::write::delete::{self, DeleteOptions};
-use crate::write::strategy::Strategy;
-use crate::write::update;
 
 /// `POST pods/<name>/eviction`.
 pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
@@ -25,6 +29,8 @@ pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
     };
     let mut eviction = decode::body(call, &version, &options)?;
     decode::place(call, &mut eviction)?;
+    let attributes = Attributes::of_creation(call, &options);
+    admission::mutate(&attributes, &mut eviction).await?;
     if Meta::of(&eviction).name() != call.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
@@ -54,13 +60,14 @@ pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
     }
     deletion.check()?;
     let pod = call.decode(&*call.entry().await?);
+    admission::validate(&attributes, &eviction, &mut Claims::default()).await?;
     if is_guarded(&pod) {
         claim(call, &pod, deletion.is_dry_run()).await?;
     }
     if !deletion.is_dry_run() {
         mark(call, &options, &mut deletion).await?;
     }
-    delete::remove(call, call.name(), &deletion).await?;
+    super::remove(call, call.name(), &deletion, Writer::Server).await?;
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(Answer::Json(StatusCode::CREATED, answer::to_bytes(&done)))
 }
@@ -72,8 +79,15 @@ async fn mark(
     deletion: &mut DeleteOptions,
 ) -> Result<(), Status> {
     let now = time_text(call.now());
-    let marked = update::change(call, Strategy::Status, options, |pod| {
-        delete::check_preconditions(call, call.name(), pod, deletion)?;
+    let change = Change {
+        strategy: Strategy::Status,
+        presence: Presence::Present,
+        writer: Writer::Server,
+        options,
+    };
+    let marked = super::save(call, change, |pod| {
+        let pod = pod.ok_or_else(|| call.not_found(call.name()))?;
+        preconditions::check(call, call.name(), pod, deletion)?;
         let mut pod = pod.clone();
         pod::set_condition(
             &mut pod,
@@ -85,13 +99,13 @@ async fn mark(
             }),
             &now,
         );
-        Ok(pod)
+        Ok(pod.into())
     })
     .await?;
     let wanted = deletion.preconditions.as_mut();
     if let Some(version) = wanted.and_then(|wanted| wanted.resource_version.as_mut()) {
         // The version that was asked for has been met; this one is our own doing.
-        *version = marked.at.to_string();
+        *version = marked.stored.at.to_string();
     }
     Ok(())
 }
@@ -161,7 +175,7 @@ fn is_ready(pod: &Value) -> bool {
         .any(|own| own["type"] == "Ready" && own["status"] == "True")
 }
 
-/// Books the pod as disrupted, or refuses what the budget does not allow.
+/// Counts the pod as disrupted, or refuses what the budget does not allow.
 fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Status> {
     let number = |path: &str| budget["status"][path].as_i64().unwrap_or(0);
     let name = Meta::of(budget).name().to_owned();

@@ -1,14 +1,26 @@
-//! Owner references of a write.
+//! `metadata.ownerReferences` of a write, without duplicates.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go`:
+//!   `dedupOwnerReferencesAndAddWarning`
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::call::Call;
-use crate::path::Verb;
+
+/// When references are looked at, which the warning tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// In the body of a request. Of a patch only the outcome tells.
+    InBody,
+    /// Once admission may have changed them.
+    AfterMutation,
+}
 
 /// Leaves out references that are there twice, with a warning.
-pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
+pub(super) fn dedup(call: &Call<'_>, object: &mut Value, when: When) {
     let metadata = object.get_mut("metadata");
     let references = metadata.and_then(|metadata| metadata.get_mut("ownerReferences"));
     let Some(references) = references.and_then(Value::as_array_mut) else {
@@ -26,11 +38,9 @@ pub(crate) fn dedup(call: &Call<'_>, object: &mut Value) {
     *references = kept;
     if !twice.is_empty() {
         let uids: Vec<String> = twice.into_iter().collect();
-        // Of a patch only the outcome tells.
-        let when = if call.request.verb == Verb::Patch {
-            " after mutating admission happens"
-        } else {
-            ""
+        let when = match when {
+            When::InBody => "",
+            When::AfterMutation => " after mutating admission happens",
         };
         call.request.warn(format!(
             ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, \

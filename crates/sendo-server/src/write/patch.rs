@@ -1,4 +1,7 @@
-//! Changing an object by a patch.
+//! PATCH: changing an object by a patch.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`: `jsonPatcher`, `smpPatcher`
 
 use std::collections::BTreeSet;
 
@@ -12,15 +15,13 @@ use sendo_apimachinery::schema::SchemaRef;
 use sendo_apimachinery::{GroupKind, GroupVersion, Status, go_quote, go_value};
 use serde_json::{Map, Value};
 
+use super::{Change, Presence, Strategy, Writer, apply, field_managers};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::crd::Custom;
 use crate::decode;
 use crate::options::{Write, WriteOptions};
 use crate::view;
-use crate::write::field_managers;
-use crate::write::strategy::Strategy;
-use crate::write::{apply, update};
 
 /// How a patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,14 @@ pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
         return apply::apply(call, strategy).await;
     }
     let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
-    let stored = update::change(call, strategy, &options, |old| {
+    let change = Change {
+        strategy,
+        presence: Presence::Present,
+        writer: Writer::Client,
+        options: &options,
+    };
+    let saved = super::save(call, change, |old| {
+        let old = old.ok_or_else(|| call.not_found(call.name()))?;
         let current = decode::from_storage(call, old);
         let mut patched = match &call.resource.custom {
             Some(custom) => patched_custom(call, &options, &current, custom)?,
@@ -84,10 +92,10 @@ pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
         decode::check_name(call, &patched)?;
         let mut new = decode::to_storage(call, patched);
         decode::place(call, &mut new)?;
-        Ok(new)
+        Ok(new.into())
     })
     .await?;
-    view::object(call, StatusCode::OK, &stored)
+    view::object(call, StatusCode::OK, &saved.stored)
 }
 
 /// Applies the request's patch to an object of a built-in type, and reads the outcome as that type.
@@ -118,7 +126,7 @@ pub(crate) fn patched(
         let members = patched.as_object().into_iter().flatten();
         let unknown = members.filter(|(name, _)| !["kind", "apiVersion"].contains(&name.as_str()));
         problems.extend(unknown.map(|(name, _)| format!("unknown field {}", go_quote(name))));
-        judge(call, options, problems).map_err(|error| refused(&error))?;
+        report(call, options, problems).map_err(|error| refused(&error))?;
         return Err(decode::nameless(call));
     }
     // What the patch does not name has its type already.
@@ -142,7 +150,7 @@ pub(crate) fn patched(
         refused(&fault.unwrap_or_else(|| error.to_string()))
     })?;
     problems.extend(decoded.problems);
-    judge(call, options, problems).map_err(|error| refused(&error))?;
+    report(call, options, problems).map_err(|error| refused(&error))?;
     let mut object = decoded.value;
     if let Value::Object(members) = &mut object {
         members.append(&mut untouched);
@@ -210,7 +218,7 @@ fn patched_custom(
             .iter()
             .map(|field| format!("unknown field \"{field}\"")),
     );
-    judge(call, options, problems).map_err(|error| refuse(&shown, &error))?;
+    report(call, options, problems).map_err(|error| refuse(&shown, &error))?;
     Ok(patched)
 }
 
@@ -340,7 +348,7 @@ fn unreadable(value: &Value, place: &str) -> String {
 }
 
 /// Warns of what is unknown or there twice, or refuses it.
-fn judge(call: &Call<'_>, options: &WriteOptions, problems: Vec<String>) -> Result<(), String> {
+fn report(call: &Call<'_>, options: &WriteOptions, problems: Vec<String>) -> Result<(), String> {
     match options.field_validation {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Strict if !problems.is_empty() => {

@@ -1,4 +1,9 @@
 //! `/scale`: how many replicas an object has and is to have, whatever its kind.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/apps/deployment/storage/storage.go`: `ScaleREST`, `scaleUpdatedObjectInfo`
+//! - `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go`:
+//!   `ScaleREST`, `scaleUpdatedObjectInfo`
 
 use http::StatusCode;
 use sendo_apimachinery::field::{Error as FieldError, Path};
@@ -7,6 +12,9 @@ use sendo_apimachinery::{
 };
 use serde_json::{Map, Value, json};
 
+use super::field_managers::{self, ScaleWrite};
+use super::patch::PatchType;
+use super::{Change, Presence, Strategy, Writer, apply, patch, preconditions};
 use crate::answer::{self, Answer};
 use crate::call::Call;
 use crate::crd::ScalePaths;
@@ -16,10 +24,6 @@ use crate::options::{Write, WriteOptions};
 use crate::path::Verb;
 use crate::table;
 use crate::view;
-use crate::write::field_managers::{self, ScaleWrite};
-use crate::write::patch::PatchType;
-use crate::write::strategy::Strategy;
-use crate::write::{apply, patch, update};
 
 /// Reads or writes the scale of the object that the path names.
 pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<Answer, Status> {
@@ -39,7 +43,7 @@ pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<Answer, Status
                 .types
                 .kind("autoscaling/v1", "Scale")
                 .expect("a built-in kind");
-            if PatchType::of(call.request) == Some(PatchType::Apply) {
+            if write_kind == Write::Apply {
                 return apply_scale(call, &options).await;
             }
             write(call, &options, |object, old| {
@@ -71,55 +75,68 @@ async fn apply_scale(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, 
             force: options.force,
         };
         let applied = field_managers::scale(call, object, old, write)?;
-        apply::judge(call, options, &body)?;
+        apply::report(call, options, &body)?;
         Ok(applied)
     })
     .await
 }
 
-/// Changes the object as a new scale says; `next` makes it of the object and its
-/// old scale, with the object's managers after that.
+/// Changes the object as a new scale says; `next` makes that of the object and its old scale.
 async fn write(
     call: &Call<'_>,
     options: &WriteOptions,
-    next: impl Fn(&Value, Value) -> Result<(Value, Option<Value>), Status>,
+    next: impl Fn(&Value, Value) -> Result<Value, Status>,
 ) -> Result<Answer, Status> {
-    let stored = update::change(call, Strategy::Main, options, |old| {
-        let (mut scale, managers) = next(old, scale_of(call, old))?;
+    let change = Change {
+        strategy: Strategy::Scale,
+        presence: Presence::Present,
+        writer: Writer::Client,
+        options,
+    };
+    let saved = super::save(call, change, |old| {
+        let old = old.ok_or_else(|| call.not_found(call.name()))?;
+        let mut scale = next(old, of_object(call, old))?;
         decode::check_name(call, &scale)?;
         decode::place(call, &mut scale)?;
-        let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 && call.resource.custom.is_none() {
-            let path = Path::new("spec").child("replicas");
-            let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
-            let kind = GroupKind::new("autoscaling", "Scale");
-            return Err(Status::invalid(&kind, call.name(), &[error]));
-        }
-        let (wanted, found) = (Meta::of(&scale).uid(), Meta::of(old).uid());
-        if !wanted.is_empty() && wanted != found {
-            return Err(update::wrong_uid(call, wanted, found));
-        }
-        let mut new = old.clone();
-        match paths(call) {
-            Some(paths) => paths.spec_replicas.write(&mut new, replicas),
-            None => new["spec"]["replicas"] = replicas.into(),
-        }
-        let version = Meta::of(&scale).resource_version();
-        if !version.is_empty() {
-            new["metadata"]["resourceVersion"] = version.into();
-        }
-        let mut meta = MetaMut::of(&mut new);
-        match managers {
-            Some(managers) => meta.set("managedFields", managers),
-            None => {
-                meta.remove("managedFields");
-            }
-        }
-        Ok(new)
+        Ok(scale.into())
     })
     .await?;
+    let stored = saved.stored;
     let object = call.resource.decode(&stored.value, stored.at);
-    show(call, StatusCode::OK, &scale_of(call, &object))
+    show(call, StatusCode::OK, &of_object(call, &object))
+}
+
+/// The object that has the number of replicas that a Scale of it says.
+pub(super) fn merge(call: &Call<'_>, scale: &Value, old: &Value) -> Result<Value, Status> {
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas < 0 && call.resource.custom.is_none() {
+        let path = Path::new("spec").child("replicas");
+        let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
+        let kind = GroupKind::new("autoscaling", "Scale");
+        return Err(Status::invalid(&kind, call.name(), &[error]));
+    }
+    let (wanted, found) = (Meta::of(scale).uid(), Meta::of(old).uid());
+    if !wanted.is_empty() && wanted != found {
+        return Err(preconditions::wrong_uid(call, wanted, found));
+    }
+    let managers = field_managers::of_scaled(call, old, scale)?;
+    let mut new = old.clone();
+    match paths(call) {
+        Some(paths) => paths.spec_replicas.write(&mut new, replicas),
+        None => new["spec"]["replicas"] = replicas.into(),
+    }
+    let version = Meta::of(scale).resource_version();
+    if !version.is_empty() {
+        new["metadata"]["resourceVersion"] = version.into();
+    }
+    let mut meta = MetaMut::of(&mut new);
+    match managers {
+        Some(managers) => meta.set("managedFields", managers),
+        None => {
+            meta.remove("managedFields");
+        }
+    }
+    Ok(new)
 }
 
 fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Status> {
@@ -159,11 +176,11 @@ fn readable(call: &Call<'_>, object: &Value) -> Result<Value, Status> {
         );
         return Err(Status::internal_error(cause));
     }
-    Ok(scale_of(call, object))
+    Ok(of_object(call, object))
 }
 
 /// The scale of an object.
-fn scale_of(call: &Call<'_>, object: &Value) -> Value {
+pub(super) fn of_object(call: &Call<'_>, object: &Value) -> Value {
     let meta = Meta::of(object);
     let mut metadata = Map::new();
     for member in [

@@ -1,45 +1,77 @@
-//! How the objects of a resource are written: built-in kinds by their rules,
-//! custom ones by their schema.
+//! Which endpoint an object is changed through, and what that lets pass: built-in
+//! kinds by their rules, custom ones by their schema.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/registry/rest/create.go`: `RESTCreateStrategy`
+//! - `staging/src/k8s.io/apiserver/pkg/registry/rest/update.go`: `RESTUpdateStrategy`
 
-use sendo_apimachinery::field::Error;
-use sendo_apimachinery::field::Path;
+use std::borrow::Cow;
+
+use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::{FinalizerNames, MetaRules, Scope, validate_create};
 use sendo_apimachinery::validation_rules::Verdict;
-use sendo_apimachinery::{Meta, names};
+use sendo_apimachinery::{Meta, Status, names};
 use serde_json::Value;
 
+use super::scale;
+use crate::call::Call;
 use crate::kinds::{Cx, Update};
 use crate::resource::Resource;
 
-/// Through which door an object is changed: each lets other parts of it pass.
+/// Which endpoint an object is changed through.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Strategy {
     /// The object itself.
-    Main,
+    Object,
     /// `/status`.
     Status,
-    /// A subresource with rules of its own.
-    Other(Update),
-    /// What the server itself sets, which no rule is asked about.
-    Unjudged,
+    /// A subresource that takes the whole object, with rules of its own.
+    Subresource(Update),
+    /// `/scale`, which shows a Scale in place of the object.
+    Scale,
+    /// None: what the server itself sets is not validated.
+    Internal,
 }
 
 impl Strategy {
-    /// Restores what this door does not let pass.
-    pub(crate) fn prepare(self, resource: &Resource, cx: &Cx<'_>, new: &mut Value, old: &Value) {
+    /// What the endpoint shows of an object in its storage version. Admission sees that.
+    pub(super) fn show<'o>(self, call: &Call<'_>, object: &'o Value) -> Cow<'o, Value> {
+        match self {
+            Strategy::Scale => Cow::Owned(scale::of_object(call, object)),
+            _ => Cow::Borrowed(object),
+        }
+    }
+
+    /// The object that is meant by what the endpoint was sent.
+    pub(super) fn merge(self, call: &Call<'_>, sent: Value, old: &Value) -> Result<Value, Status> {
+        match self {
+            Strategy::Scale => scale::merge(call, &sent, old),
+            _ => Ok(sent),
+        }
+    }
+
+    /// Whether a write gives out and takes back addresses and ports.
+    pub(super) fn allocates(self) -> bool {
+        matches!(self, Strategy::Object)
+    }
+
+    /// Restores what this endpoint does not change.
+    pub(super) fn prepare(self, resource: &Resource, cx: &Cx<'_>, new: &mut Value, old: &Value) {
         let rules = resource.rules;
         match (self, &resource.custom) {
-            (Strategy::Other(update), _) => (update.prepare)(cx, new, old),
-            (Strategy::Unjudged, _) => {}
-            (Strategy::Main, Some(custom)) => custom.prepare_update(new, old),
+            (Strategy::Subresource(update), _) => (update.prepare)(cx, new, old),
+            (Strategy::Internal, _) => {}
+            (Strategy::Object | Strategy::Scale, Some(custom)) => custom.prepare_update(new, old),
             (Strategy::Status, Some(custom)) => custom.prepare_status_update(new, old),
-            (Strategy::Main, None) => (rules.prepare_for_update)(cx, new, old),
+            (Strategy::Object | Strategy::Scale, None) => {
+                (rules.prepare_for_update)(cx, new, old);
+            }
             (Strategy::Status, None) => (rules.prepare_for_status_update)(cx, new, old),
         }
     }
 
     /// What is wrong with the changed object, apart from the metadata of all kinds.
-    pub(crate) fn validate(
+    pub(super) fn validate(
         self,
         resource: &Resource,
         cx: &Cx<'_>,
@@ -48,11 +80,13 @@ impl Strategy {
     ) -> Verdict {
         let rules = resource.rules;
         let errors = match (self, &resource.custom) {
-            (Strategy::Main, Some(custom)) => return custom.validate_update(new, old),
+            (Strategy::Object | Strategy::Scale, Some(custom)) => {
+                return custom.validate_update(new, old);
+            }
             (Strategy::Status, Some(custom)) => return custom.validate_status_update(new, old),
-            (Strategy::Other(update), _) => (update.validate)(cx, new, old),
-            (Strategy::Unjudged, _) => Vec::new(),
-            (Strategy::Main, None) => (rules.validate_update)(cx, new, old),
+            (Strategy::Subresource(update), _) => (update.validate)(cx, new, old),
+            (Strategy::Internal, _) => Vec::new(),
+            (Strategy::Object | Strategy::Scale, None) => (rules.validate_update)(cx, new, old),
             (Strategy::Status, None) => (rules.validate_status_update)(cx, new, old),
         };
         Verdict {
@@ -72,7 +106,7 @@ impl Resource {
     }
 
     /// Resets what a creator may not set.
-    pub(crate) fn prepare_create(&self, cx: &Cx<'_>, object: &mut Value) {
+    pub(super) fn prepare_create(&self, cx: &Cx<'_>, object: &mut Value) {
         match &self.custom {
             Some(custom) => custom.prepare_create(object),
             None => (self.rules.prepare_for_create)(cx, object),
@@ -80,7 +114,7 @@ impl Resource {
     }
 
     /// What the writer of an object is warned of; `old` is what it was before.
-    pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+    pub(super) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         match (&self.custom, old) {
             (Some(custom), old) => custom.warnings(new, old),
             (None, Some(old)) => (self.rules.warnings_on_update)(new, old),
@@ -89,7 +123,7 @@ impl Resource {
     }
 
     /// What is wrong with a new object.
-    pub(crate) fn validate_create(&self, cx: &Cx<'_>, object: &Value) -> Vec<Error> {
+    pub(super) fn validate_create(&self, cx: &Cx<'_>, object: &Value) -> Vec<Error> {
         let errors = match &self.custom {
             Some(custom) => custom.validate_create(object),
             None => (self.rules.validate)(cx, object),
@@ -104,8 +138,8 @@ impl Resource {
         )
     }
 
-    /// What metadata is judged by whatever the kind.
-    pub(crate) fn metadata_rules(&self) -> MetaRules {
+    /// What metadata is validated by whatever the kind.
+    pub(super) fn metadata_rules(&self) -> MetaRules {
         MetaRules {
             scope: if self.is_namespaced() {
                 Scope::Namespaced

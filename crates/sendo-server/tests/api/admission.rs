@@ -266,3 +266,67 @@ async fn a_bound_claim_grows_if_its_class_allows_it() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_has_the_topology_of_the_node_it_is_created_on_or_bound_to() {
+    let f = Fixture::start().await;
+    let labels = json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "x"});
+    let node = json!({"metadata": {"name": "n", "labels": labels}});
+    make(&f, "/api/v1/nodes", node).await;
+    make(&f, PODS, pod("created", json!({"nodeName": "n"}))).await;
+    make(&f, PODS, pod("bound", json!({}))).await;
+    let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
+    make(&f, &format!("{PODS}/bound/binding"), binding).await;
+    for name in ["created", "bound"] {
+        let pod = f.get(&format!("{PODS}/{name}")).await.body;
+        let expected =
+            json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"});
+        assert_eq!(pod["metadata"]["labels"], expected, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_below_objects_of_a_namespace_that_goes() {
+    let f = Fixture::start().await;
+    make(&f, "/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await;
+    make(&f, "/api/v1/namespaces/n/pods", pod("p", json!({}))).await;
+    let account = json!({"metadata": {"name": "s"}});
+    make(&f, "/api/v1/namespaces/n/serviceaccounts", account).await;
+    assert_eq!(f.delete("/api/v1/namespaces/n").await.code, 200);
+    let cases = [
+        (
+            "pods/p/binding",
+            json!({"metadata": {"name": "p"}, "target": {"name": "n"}}),
+        ),
+        ("pods/p/eviction", json!({"metadata": {"name": "p"}})),
+        ("serviceaccounts/s/token", json!({"spec": {}})),
+    ];
+    for (path, body) in cases {
+        let refused = f
+            .json(&format!("POST /api/v1/namespaces/n/{path}"), body)
+            .await;
+        assert_eq!(refused.code, 403, "{path}: {}", refused.body);
+        let cause = &refused.body["details"]["causes"][0];
+        assert_eq!(cause["reason"], "NamespaceTerminating", "{path}");
+    }
+    // What is there can still be changed.
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(
+        f.merge("/api/v1/namespaces/n/pods/p", labels).await.code,
+        200
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_pod_without_a_name_yet_is_called_by_its_prefix() {
+    let f = Fixture::start().await;
+    let mut nameless = pod("", json!({"priorityClassName": "none"}));
+    nameless["metadata"] = json!({"generateName": "web-"});
+    assert_eq!(
+        refusal(&f, PODS, nameless).await,
+        (
+            403,
+            "pods \"web-\" is forbidden: no PriorityClass with name none was found".to_owned()
+        )
+    );
+}

@@ -10,10 +10,14 @@ use serde_json::{Value, json};
 
 use super::value::{Read, Write};
 use super::{Cx, Rules, UnknownFields, Update};
+use crate::user::User;
 use validate::Endpoint;
 
 pub(super) const RULES: Rules = Rules {
-    prepare_for_create: |_, request| request.set("status", json!({})),
+    prepare_for_create: |cx, request| {
+        name_sender(cx.user, request.object("spec"));
+        request.set("status", json!({}));
+    },
     prepare_for_update: |_, new, old| {
         new.copy_from("spec", old);
         new.copy_from("status", old);
@@ -35,6 +39,17 @@ pub(super) const RULES: Rules = Rules {
     unknown_fields: UnknownFields::NotSupported,
     ..Rules::NEUTRAL
 };
+
+/// Who asks for a certificate is who sent the request, whatever that says.
+fn name_sender(user: &User, spec: &mut Value) {
+    spec.set("username", user.name.as_str());
+    spec.set("uid", user.uid.as_str());
+    spec.set("groups", user.groups.clone());
+    match user.extra.is_empty() {
+        true => spec.remove("extra"),
+        false => spec.set("extra", json!(user.extra)),
+    }
+}
 
 /// An update through `/approval` changes only conditions.
 const APPROVAL: Update = Update {

@@ -39,7 +39,6 @@ pub(super) const DEVICE_CLASS: Rules = Rules {
         claim::class(&mut errors, &Path::new("spec"), new.at("spec"));
         errors
     },
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 
@@ -61,7 +60,6 @@ pub(super) const CLAIM: Rules = Rules {
         errors
     },
     validate_status_update: |_, new, old| check::changed_metadata(new, old),
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 
@@ -81,7 +79,6 @@ pub(super) const CLAIM_TEMPLATE: Rules = Rules {
         check::immutable(&mut errors, &path, new.at("spec"), old.at("spec"));
         errors
     },
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 

@@ -51,7 +51,6 @@ pub(super) const RULES: Rules = Rules {
     ],
     selectable_fields: &SELECTABLE,
     unknown_fields: UnknownFields::NotSupported,
-    delete_returns_object: true,
     grace_period: Some(grace_period),
     ..Rules::NEUTRAL
 };

@@ -25,7 +25,6 @@ pub(super) const RULES: Rules = Rules {
     validate_update: |_, new, old| validate_update(new, old),
     validate_status_update: |_, new, old| validate_update(new, old),
     allow_unconditional_update: false,
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 

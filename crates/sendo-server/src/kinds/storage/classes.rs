@@ -42,7 +42,6 @@ pub(super) const STORAGE: Rules = Rules {
     },
     warnings_on_create: warnings,
     warnings_on_update: |new, _| warnings(new),
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 

@@ -57,7 +57,6 @@ pub(super) const DRIVER: Rules = Rules {
     warnings_on_create: |driver| token_warning(driver, &Value::Null),
     warnings_on_update: token_warning,
     allow_unconditional_update: false,
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 
@@ -65,7 +64,6 @@ pub(super) const NODE: Rules = Rules {
     validate: |_, node| validate_node(node),
     validate_update: |_, new, old| update_node(new, old),
     allow_unconditional_update: false,
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 

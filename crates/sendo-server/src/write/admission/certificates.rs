@@ -1,30 +1,61 @@
-//! Who may approve a request for a certificate, and sign one.
+//! CertificateApproval and CertificateSigning: to approve a request for a certificate,
+//! or to sign one, takes a permission for its signer beside that for the request.
+//!
+//! The signer is that of the stored request, whatever a writer makes of it.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/certificates/approval/admission.go`: `Validate`
+//! - `plugin/pkg/admission/certificates/signing/admission.go`: `Validate`
+//! - `plugin/pkg/admission/certificates/util.go`: `IsAuthorizedForSignerName`
 
 use sendo_apimachinery::{Status, go_quote};
 use serde_json::Value;
 
-use crate::authorise::{self, Attributes, Subject, What};
-use crate::call::Call;
+use super::{Attributes, Operation, Plugin};
+use crate::authorise::{self, Subject, What};
 
 const GROUP: &str = "certificates.k8s.io";
+const PLURAL: &str = "certificatesigningrequests";
 
-/// Approval and signature need a permission for the signer beside that for the request.
-pub(super) async fn confirm_update(
-    call: &Call<'_>,
-    new: &Value,
-    old: &Value,
-) -> Result<(), Status> {
+pub(super) const CERTIFICATE_APPROVAL: Plugin = Plugin {
+    name: "CertificateApproval",
+    handles: |attributes| {
+        attributes.operation == Operation::Update && attributes.is_of(GROUP, PLURAL, "approval")
+    },
+    mutate: None,
+    validate: Some(|attributes, request, _| Box::pin(demand(attributes, request, "approve"))),
+};
+
+pub(super) const CERTIFICATE_SIGNING: Plugin = Plugin {
+    name: "CertificateSigning",
+    handles: |attributes| {
+        attributes.operation == Operation::Update && attributes.is_of(GROUP, PLURAL, "status")
+    },
+    mutate: None,
+    validate: Some(|attributes, request, _| Box::pin(validate_signing(attributes, request))),
+};
+
+async fn validate_signing(attributes: &Attributes<'_>, new: &Value) -> Result<(), Status> {
+    let Some(old) = attributes.old else {
+        return Ok(());
+    };
     let changed = |member: &str| new["status"][member] != old["status"][member];
-    let verb = match call.path.subresource.as_deref() {
-        Some("approval") => "approve",
-        Some("status") if changed("certificate") || changed("conditions") => "sign",
-        _ => return Ok(()),
+    if !changed("certificate") && !changed("conditions") {
+        return Ok(());
+    }
+    demand(attributes, new, "sign").await
+}
+
+/// Refuses who has no permission for the signer or for all of its domain.
+async fn demand(attributes: &Attributes<'_>, new: &Value, verb: &str) -> Result<(), Status> {
+    let Some(old) = attributes.old else {
+        return Ok(());
     };
     let signer = old["spec"]["signerName"].as_str().unwrap_or_default();
     let domain = signer.split('/').next().unwrap_or_default();
     for name in [signer, &format!("{domain}/*")] {
-        let asked = Attributes {
-            user: &call.request.user,
+        let asked = authorise::Attributes {
+            user: attributes.user(),
             verb,
             what: What::Resource(Subject {
                 group: GROUP,
@@ -33,7 +64,10 @@ pub(super) async fn confirm_update(
                 ..Subject::default()
             }),
         };
-        if authorise::judge(call.server, &asked).await?.is_allowed() {
+        if authorise::judge(attributes.call.server, &asked)
+            .await?
+            .is_allowed()
+        {
             return Ok(());
         }
     }
@@ -41,6 +75,5 @@ pub(super) async fn confirm_update(
         "user not permitted to {verb} requests with signerName {}",
         go_quote(signer)
     );
-    let resource = call.resource.group_resource();
-    Err(Status::forbidden(&resource, call.name(), why))
+    Err(attributes.forbid(new, why))
 }

@@ -1,18 +1,45 @@
-//! The classes of objects that name none.
+//! DefaultStorageClass and DefaultIngressClass: the classes of objects that name none.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/storage/storageclass/setdefault/admission.go`: `Admit`
+//! - `plugin/pkg/admission/network/defaultingressclass/admission.go`: `Admit`
 
 use std::sync::Arc;
 
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
-use super::lookup;
-use crate::call::Call;
+use super::{Attributes, Mutate, Operation, Plugin, lookup};
 use crate::keys::Keys;
 use crate::kinds::value::{Read, Write};
 
+pub(super) const DEFAULT_STORAGE_CLASS: Plugin = Plugin {
+    name: "DefaultStorageClass",
+    handles: |attributes| {
+        attributes.operation == Operation::Create
+            && attributes.is_of("", "persistentvolumeclaims", "")
+    },
+    mutate: Some(Mutate::Later(|attributes, claim| {
+        Box::pin(default_storage_class(attributes, claim))
+    })),
+    validate: None,
+};
+
+pub(super) const DEFAULT_INGRESS_CLASS: Plugin = Plugin {
+    name: "DefaultIngressClass",
+    handles: |attributes| {
+        attributes.operation == Operation::Create
+            && attributes.is_of("networking.k8s.io", "ingresses", "")
+    },
+    mutate: Some(Mutate::Later(|attributes, ingress| {
+        Box::pin(default_ingress_class(attributes, ingress))
+    })),
+    validate: None,
+};
+
 /// Gives a claim without a class the default one, if there is one.
-pub(super) async fn default_storage_class(
-    call: &Call<'_>,
+async fn default_storage_class(
+    attributes: &Attributes<'_>,
     claim: &mut Value,
 ) -> Result<(), Status> {
     let annotations = claim.at("metadata").at("annotations");
@@ -26,15 +53,15 @@ pub(super) async fn default_storage_class(
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
     ];
-    if let Some(name) = default_of(lookup::list(call, &keys, None).await?, &marks) {
+    if let Some(name) = default_of(lookup::list(attributes.call, &keys, None).await?, &marks) {
         claim.object("spec").set("storageClassName", name);
     }
     Ok(())
 }
 
 /// The same for an ingress.
-pub(super) async fn default_ingress_class(
-    call: &Call<'_>,
+async fn default_ingress_class(
+    attributes: &Attributes<'_>,
     ingress: &mut Value,
 ) -> Result<(), Status> {
     let annotations = ingress.at("metadata").at("annotations");
@@ -44,7 +71,7 @@ pub(super) async fn default_ingress_class(
     }
     let keys = Keys::new("networking.k8s.io", "ingressclasses", false);
     let marks = ["ingressclass.kubernetes.io/is-default-class"];
-    if let Some(name) = default_of(lookup::list(call, &keys, None).await?, &marks) {
+    if let Some(name) = default_of(lookup::list(attributes.call, &keys, None).await?, &marks) {
         ingress.object("spec").set("ingressClassName", name);
     }
     Ok(())

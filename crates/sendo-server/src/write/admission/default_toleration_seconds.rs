@@ -1,8 +1,27 @@
-//! Pods stay for a while on a node that is in trouble.
+//! DefaultTolerationSeconds: pods stay for a while on a node that is in trouble.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/defaulttolerationseconds/admission.go`: `Admit`
 
 use serde_json::{Value, json};
 
+use super::{Mutate, Operation, Plugin};
 use crate::kinds::value::{Read, Write};
+
+pub(super) const DEFAULT_TOLERATION_SECONDS: Plugin = Plugin {
+    name: "DefaultTolerationSeconds",
+    handles: |attributes| {
+        matches!(attributes.operation, Operation::Create | Operation::Update)
+            && attributes.is_of("", "pods", "")
+    },
+    mutate: Some(Mutate::Now(|_, pod| {
+        if !pod.at("spec").is_null() {
+            tolerate(pod);
+        }
+        Ok(())
+    })),
+    validate: None,
+};
 
 /// Nodes that may come back: pods stay on them for so long.
 const PATIENCE_SECONDS: i64 = 300;
@@ -12,7 +31,7 @@ const TROUBLES: [&str; 2] = [
 ];
 
 /// Lets a pod stay on such a node, unless it says for how long itself.
-pub(super) fn admit(pod: &mut Value) {
+fn tolerate(pod: &mut Value) {
     let spec = pod.object("spec");
     let says = |toleration: &Value, trouble: &str| {
         ["", trouble].contains(&toleration.text("key"))
@@ -52,7 +71,7 @@ mod tests {
         ];
         for (tolerations, count) in cases {
             let mut pod = json!({"spec": {"tolerations": tolerations}});
-            admit(&mut pod);
+            tolerate(&mut pod);
             assert_eq!(pod["spec"].items("tolerations").len(), count, "{pod}");
         }
     }

@@ -1,14 +1,17 @@
-//! Limit ranges: what containers get that say nothing, and how much anybody may ask for.
+//! LimitRanger: the resources of containers that set none, and bounds for all.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/limitranger/admission.go`
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sendo_apimachinery::Status;
 use sendo_apimachinery::quantity::Quantity;
+use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
-use super::{forbid, lookup};
+use super::{Attributes, Mutate, Operation, Plugin, lookup};
 use crate::call::Call;
 use crate::keys::Keys;
 use crate::kinds::pod::defaults;
@@ -27,15 +30,47 @@ struct Asked {
     limits: Amounts,
 }
 
+pub(super) const LIMIT_RANGER: Plugin = Plugin {
+    name: "LimitRanger",
+    handles,
+    mutate: Some(Mutate::Later(|attributes, object| {
+        Box::pin(mutate(attributes, object))
+    })),
+    validate: Some(|attributes, object, _| Box::pin(validate(attributes, object))),
+};
+
+/// Whether ranges bound what is written (`SupportsAttributes`): what a pod asks
+/// for can only change through `/resize`. An object that is going is let go.
+fn handles(attributes: &Attributes<'_>) -> bool {
+    let goes = |old: &Value| Meta::of(old).deletion_timestamp().is_some();
+    let bounds = match attributes.operation {
+        Operation::Create => is_pod(attributes) || is_claim(attributes),
+        Operation::Update => attributes.is_of("", "pods", "resize") || is_claim(attributes),
+        Operation::Delete | Operation::Connect => false,
+    };
+    bounds && !attributes.old.is_some_and(goes)
+}
+
+fn is_pod(attributes: &Attributes<'_>) -> bool {
+    attributes.is_of("", "pods", "")
+}
+
+fn is_claim(attributes: &Attributes<'_>) -> bool {
+    attributes.is_of("", "persistentvolumeclaims", "")
+}
+
 async fn ranges(call: &Call<'_>) -> Result<Vec<Arc<Value>>, Status> {
     let keys = Keys::new("", "limitranges", true);
     lookup::list(call, &keys, call.namespace()).await
 }
 
-/// Gives the containers of a new pod what the ranges of its namespace say by default.
-pub(super) async fn admit_pod(call: &Call<'_>, pod: &mut Value) -> Result<(), Status> {
+/// Gives the containers of a pod what the ranges of its namespace say by default.
+async fn mutate(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+    if is_claim(attributes) || pod.at("spec").is_null() {
+        return Ok(());
+    }
     let mut is_changed = false;
-    for range in ranges(call).await? {
+    for range in ranges(attributes.call).await? {
         is_changed |= default_containers(&range, pod);
     }
     if is_changed {
@@ -93,37 +128,40 @@ fn default_containers(range: &Value, pod: &mut Value) -> bool {
     is_changed
 }
 
-/// Refuses a pod that asks for less or more than the ranges of its namespace allow.
-pub(super) async fn validate_pod(call: &Call<'_>, pod: &Value) -> Result<(), Status> {
-    for range in ranges(call).await? {
-        let faults = pod_faults(&range, pod.at("spec"));
-        refuse(call, pod, faults)?;
+/// Refuses what asks for less or more than the ranges of its namespace allow.
+async fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+    let faults = match is_claim(attributes) {
+        true => claim_faults,
+        false => pod_faults,
+    };
+    for range in ranges(attributes.call).await? {
+        refuse(attributes, object, faults(&range, object.at("spec")))?;
     }
     Ok(())
 }
 
-/// The same for a claim, which asks for storage.
-pub(super) async fn validate_claim(call: &Call<'_>, claim: &Value) -> Result<(), Status> {
-    let resources = claim.at("spec").at("resources");
+/// What is wrong with a claim, which asks for storage.
+fn claim_faults(range: &Value, spec: &Value) -> Vec<String> {
     let asked = Asked {
-        requests: amounts(resources.at("requests")),
+        requests: amounts(spec.at("resources").at("requests")),
         limits: Amounts::new(),
     };
-    for range in ranges(call).await? {
-        let mut faults = Vec::new();
-        for limit in range.at("spec").items("limits") {
-            if limit.text("type") == "PersistentVolumeClaim" {
-                let rule = Rule { limit };
-                faults.extend(rule.below_minimum(&asked));
-                faults.extend(rule.requests_above_maximum(&asked));
-            }
+    let mut faults = Vec::new();
+    for limit in range.at("spec").items("limits") {
+        if limit.text("type") == "PersistentVolumeClaim" {
+            let rule = Rule { limit };
+            faults.extend(rule.below_minimum(&asked));
+            faults.extend(rule.requests_above_maximum(&asked));
         }
-        refuse(call, claim, faults)?;
     }
-    Ok(())
+    faults
 }
 
-fn refuse(call: &Call<'_>, object: &Value, mut faults: Vec<String>) -> Result<(), Status> {
+fn refuse(
+    attributes: &Attributes<'_>,
+    object: &Value,
+    mut faults: Vec<String>,
+) -> Result<(), Status> {
     let mut seen = Vec::new();
     faults.retain(|fault| {
         let is_new = !seen.contains(fault);
@@ -132,12 +170,8 @@ fn refuse(call: &Call<'_>, object: &Value, mut faults: Vec<String>) -> Result<()
     });
     match faults.as_slice() {
         [] => Ok(()),
-        [fault] => Err(forbid(call, object, fault)),
-        faults => Err(forbid(
-            call,
-            object,
-            format_args!("[{}]", faults.join(", ")),
-        )),
+        [fault] => Err(attributes.forbid(object, fault)),
+        faults => Err(attributes.forbid(object, format_args!("[{}]", faults.join(", ")))),
     }
 }
 

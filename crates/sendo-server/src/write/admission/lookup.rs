@@ -1,7 +1,7 @@
-//! Other objects that a decision depends on.
+//! Other objects that a step depends on.
 //!
-//! Every pod asks for its namespace, its account and the classes there are, so
-//! what was decoded is kept with its entry.
+//! Every pod is looked at beside its namespace, its account and the classes there
+//! are, so what was decoded is kept with its entry.
 
 use std::sync::Arc;
 

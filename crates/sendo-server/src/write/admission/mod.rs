@@ -1,153 +1,160 @@
-//! What is decided about a write beyond its kind's own rules.
+//! Admission: what is decided about a request by its user and by what else the
+//! cluster holds, beyond the rules of the object's kind.
 //!
-//! A write passes twice. First it is completed, step by step in the order of
-//! Kubernetes' own; mutating policies and webhooks come last there. Then, once
-//! its kind's rules have found nothing wrong with it, it is judged by what else
-//! the cluster holds; validating policies, webhooks and quota come last there.
+//! [`PLUGINS`] is the table of the steps, in the order of Kubernetes'
+//! `AllOrderedPlugins`, each named after the plug-in that it is. All requests of a client that change something go through
+//! it twice, whatever the resource, built-in or custom, and whatever the
+//! subresource: first through [`mutate`], then, once the kind's rules have passed
+//! the object, through [`validate`]. A step says itself which requests concern it
+//! ([`Plugin::handles`]), as in Kubernetes; the others cost it a comparison.
+//!
+//! To add a step, write its [`Plugin`] and put it into the table where Kubernetes
+//! has it. A step that mutates is given the object in its storage version and may
+//! put another in its place: one that lets others change the object in the version
+//! of the request (a webhook, a policy) converts it there and back
+//! ([`crate::decode::from_storage`], [`crate::decode::to_storage`]), and reads,
+//! defaults and prunes what came back as a body is. It stands behind all that
+//! change the object by themselves. A step that validates may claim keys that are
+//! to be written in the transaction of the object ([`Claims`]), as a quota does.
+//! Warnings are collected on the request ([`crate::request::Request::warn`]).
+//!
+//! Plug-ins of a default Kubernetes 1.36 that are not there:
+//!
+//! | plug-in | what passes |
+//! |---|---|
+//! | NodeRestriction (on with kubeadm) | nodes write what their role allows |
+//! | PodSecurity | labels of namespaces about it are kept and not looked at |
+//! | ClusterTrustBundleAttest | its resource is not served |
+//! | CertificateSubjectRestriction | a request for a client of the group `system:masters` |
+//! | PodGroupProtection, PodGroupWorkloadExists, JobValidation | their features are off by default |
+//! | NodeDeclaredFeatureValidator | nodes declare no features here |
+//! | MutatingAdmissionPolicy, ValidatingAdmissionPolicy | their objects are kept and not evaluated |
+//! | MutatingAdmissionWebhook, ValidatingAdmissionWebhook | their configurations are kept, no webhook is called |
+//! | ResourceQuota | quotas are kept and not enforced |
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/kubeapiserver/options/plugins.go`: `DefaultOffAdmissionPlugins`
+//! - `staging/src/k8s.io/apiserver/pkg/admission/chain.go`
 
+mod attributes;
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
-mod identity;
 mod limit_ranger;
 mod lookup;
 mod namespace_lifecycle;
+mod persistent_volume_claim_resize;
 mod pod_resize;
 mod pod_topology_labels;
 mod priority;
 mod runtime_class;
 mod service_account;
-mod storage;
+mod storage_object_in_use_protection;
+mod taint_nodes_by_condition;
+mod terminating_definition;
+#[cfg(test)]
+mod tests;
 
-use sendo_apimachinery::{Meta, Status};
+use futures::future::BoxFuture;
+use sendo_apimachinery::Status;
 use serde_json::Value;
 
-use crate::call::Call;
-use crate::rbac::grants;
+use super::allocation::Claims;
 
-pub(crate) use namespace_lifecycle::admit_delete;
+pub(crate) use attributes::{Attributes, Operation};
 
-/// Completes a new object, or refuses it.
-pub(crate) async fn admit_create(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
-    namespace_lifecycle::check(call, Meta::of(object).name()).await?;
-    match resource_of(call) {
-        // What is no pod at all, validation tells.
-        ("", "pods") if object["spec"].is_object() => {
-            limit_ranger::admit_pod(call, object).await?;
-            service_account::admit(call, object).await?;
-            priority::admit(call, object).await?;
-            default_toleration_seconds::admit(object);
-            runtime_class::admit(call, object).await?;
-            pod_topology_labels::admit(call, object).await?;
-        }
-        ("", "persistentvolumeclaims") => {
-            default_classes::default_storage_class(call, object).await?;
-            storage::protect(call, object, storage::CLAIM);
-        }
-        ("", "persistentvolumes") => storage::protect(call, object, storage::VOLUME),
-        ("certificates.k8s.io", "certificatesigningrequests") => identity::admit(call, object),
-        ("networking.k8s.io", "ingresses") => {
-            default_classes::default_ingress_class(call, object).await?;
-        }
-        _ => {}
-    }
-    grants::confirm_create(call, object).await
+/// The steps, in the order in which they are asked.
+pub(crate) static PLUGINS: &[Plugin] = &[
+    // Not a plug-in of Kubernetes' table: it is asked before all of them.
+    terminating_definition::FORBID_CREATE,
+    namespace_lifecycle::NAMESPACE_LIFECYCLE,
+    limit_ranger::LIMIT_RANGER,
+    service_account::SERVICE_ACCOUNT,
+    taint_nodes_by_condition::TAINT_NODES_BY_CONDITION,
+    priority::PRIORITY,
+    default_toleration_seconds::DEFAULT_TOLERATION_SECONDS,
+    default_classes::DEFAULT_STORAGE_CLASS,
+    storage_object_in_use_protection::STORAGE_OBJECT_IN_USE_PROTECTION,
+    persistent_volume_claim_resize::PERSISTENT_VOLUME_CLAIM_RESIZE,
+    runtime_class::RUNTIME_CLASS,
+    certificates::CERTIFICATE_APPROVAL,
+    certificates::CERTIFICATE_SIGNING,
+    default_classes::DEFAULT_INGRESS_CLASS,
+    pod_topology_labels::POD_TOPOLOGY_LABELS,
+    pod_resize::POD_RESIZE_VALIDATOR,
+];
+
+/// A step of admission.
+pub(crate) struct Plugin {
+    /// What Kubernetes calls it.
+    pub(crate) name: &'static str,
+    /// Whether a request concerns it at all.
+    pub(crate) handles: fn(&Attributes<'_>) -> bool,
+    /// Completes the object, or refuses the request.
+    pub(crate) mutate: Option<Mutate>,
+    /// Refuses the request, or lets it pass.
+    pub(crate) validate: Option<Validate>,
 }
 
-/// Refuses a change that its writer may not make, though they may write the object.
-pub(crate) async fn confirm_update(
-    call: &Call<'_>,
-    new: &Value,
-    old: &Value,
-) -> Result<(), Status> {
-    if resource_of(call) == ("certificates.k8s.io", "certificatesigningrequests") {
-        certificates::confirm_update(call, new, old).await?;
-    }
-    grants::confirm_update(call, new, old).await
+/// How a step changes an object. The object is null in a deletion, and the options
+/// of the request where a connection is asked for.
+pub(crate) enum Mutate {
+    /// By what the request says.
+    Now(fn(&Attributes<'_>, &mut Value) -> Result<(), Status>),
+    /// By what else the cluster holds.
+    Later(for<'a> fn(&'a Attributes<'a>, &'a mut Value) -> Verdict<'a>),
 }
 
-/// Completes an object that is written again.
-pub(crate) async fn admit_update(
-    call: &Call<'_>,
-    new: &mut Value,
-    old: &Value,
-) -> Result<(), Status> {
-    if resource_of(call) == ("", "pods") && new["spec"].is_object() {
-        priority::admit_again(new, old);
-        default_toleration_seconds::admit(new);
-        pod_topology_labels::admit(call, new).await?;
+/// How a step validates an object (see [`Mutate`]), and what it claims for it.
+pub(crate) type Validate = for<'a> fn(&'a Attributes<'a>, &'a Value, &'a mut Claims) -> Verdict<'a>;
+
+/// Whether a step lets a request pass.
+pub(crate) type Verdict<'a> = BoxFuture<'a, Result<(), Status>>;
+
+/// Has every step that mutates complete the object.
+pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+    for plugin in attributes.call.server.admission {
+        let Some(mutate) = &plugin.mutate else {
+            continue;
+        };
+        if !(plugin.handles)(attributes) {
+            continue;
+        }
+        let verdict = match mutate {
+            Mutate::Now(mutate) => mutate(attributes, object),
+            Mutate::Later(mutate) => mutate(attributes, object).await,
+        };
+        verdict.inspect_err(|status| tell(plugin, attributes, status))?;
     }
     Ok(())
 }
 
-/// Completes an object that is written through a subresource with rules of its own.
-pub(crate) async fn admit_through(call: &Call<'_>, new: &mut Value) -> Result<(), Status> {
-    if is_resize(call) && new["spec"].is_object() {
-        limit_ranger::admit_pod(call, new).await?;
+/// Asks every step that validates.
+pub(crate) async fn validate(
+    attributes: &Attributes<'_>,
+    object: &Value,
+    claims: &mut Claims,
+) -> Result<(), Status> {
+    for plugin in attributes.call.server.admission {
+        if let Some(validate) = plugin.validate
+            && (plugin.handles)(attributes)
+        {
+            let verdict = validate(attributes, object, claims).await;
+            verdict.inspect_err(|status| tell(plugin, attributes, status))?;
+        }
     }
     Ok(())
 }
 
-/// Judges what came of that, once the rules of the subresource have passed it.
-pub(crate) async fn validate_through(
-    call: &Call<'_>,
-    new: &Value,
-    old: &Value,
-) -> Result<(), Status> {
-    if is_resize(call) {
-        limit_ranger::validate_pod(call, new).await?;
-        pod_resize::validate(call, new, old).await?;
-    }
-    Ok(())
-}
-
-fn is_resize(call: &Call<'_>) -> bool {
-    resource_of(call) == ("", "pods") && call.path.subresource.as_deref() == Some("resize")
-}
-
-/// Judges a new object that its kind's rules have passed.
-pub(crate) async fn validate_create(call: &Call<'_>, object: &Value) -> Result<(), Status> {
-    match resource_of(call) {
-        ("", "pods") => {
-            limit_ranger::validate_pod(call, object).await?;
-            runtime_class::validate(call, object).await
-        }
-        ("", "persistentvolumeclaims") => limit_ranger::validate_claim(call, object).await,
-        ("scheduling.k8s.io", "priorityclasses") => priority::validate_class(call, object).await,
-        _ => Ok(()),
-    }
-}
-
-/// Judges a changed object that its kind's rules have passed.
-pub(crate) async fn validate_update(
-    call: &Call<'_>,
-    new: &Value,
-    old: &Value,
-) -> Result<(), Status> {
-    match resource_of(call) {
-        ("", "persistentvolumeclaims") => {
-            if Meta::of(old).deletion_timestamp().is_none() {
-                limit_ranger::validate_claim(call, new).await?;
-            }
-            storage::validate_resize(call, new, old).await
-        }
-        ("scheduling.k8s.io", "priorityclasses") => priority::validate_class(call, new).await,
-        _ => Ok(()),
-    }
-}
-
-fn resource_of<'a>(call: &Call<'a>) -> (&'a str, &'a str) {
-    if call.resource.custom.is_some() {
-        return ("", "");
-    }
-    (&call.resource.facts.group, &call.resource.facts.plural)
-}
-
-/// The refusal of an object for a reason outside of it.
-fn forbid(call: &Call<'_>, object: &Value, why: impl std::fmt::Display) -> Status {
-    Status::forbidden(
-        &call.resource.group_resource(),
-        Meta::of(object).name(),
-        why,
-    )
+/// Tells in the log which step refused a request: the answer need not.
+fn tell(plugin: &Plugin, attributes: &Attributes<'_>, status: &Status) {
+    tracing::debug!(
+        plugin = plugin.name,
+        operation = ?attributes.operation,
+        path = attributes.call.request.path,
+        dry_run = attributes.is_dry_run(),
+        code = status.code,
+        message = status.message,
+        "admission refused a request"
+    );
 }

@@ -1,71 +1,66 @@
-//! Where objects may come and go: namespaces and kinds that are on their way out.
+//! NamespaceLifecycle: nothing is created in a namespace that is absent or being
+//! deleted, and some namespaces cannot be deleted.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go`:
+//!   `Admit`
 
 use sendo_apimachinery::status::Cause;
 use sendo_apimachinery::{GroupResource, Meta, Status};
+use serde_json::Value;
 
-use super::lookup;
-use crate::call::Call;
+use super::{Attributes, Mutate, Operation, Plugin, lookup};
 use crate::keys::Keys;
+
+pub(super) const NAMESPACE_LIFECYCLE: Plugin = Plugin {
+    name: "NamespaceLifecycle",
+    handles,
+    mutate: Some(Mutate::Later(|attributes, object| {
+        Box::pin(mutate(attributes, object))
+    })),
+    validate: None,
+};
 
 /// Namespaces that are always there.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
-/// Priority classes that the cluster's own pods have.
-const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
-/// Refuses a creation where nothing may be created: in a namespace that is
-/// absent or on its way out, of a kind that is.
-pub(super) async fn check(call: &Call<'_>, name: &str) -> Result<(), Status> {
-    if call
-        .resource
-        .custom
-        .as_ref()
-        .is_some_and(|custom| custom.terminating)
-    {
-        let why = "create not allowed while custom resource definition is terminating";
-        return Err(Status::forbidden(
-            &call.resource.group_resource(),
-            name,
-            why,
-        ));
+fn handles(attributes: &Attributes<'_>) -> bool {
+    match attributes.operation {
+        // To ask what one may do in a namespace must not tell whether it is there.
+        Operation::Create => {
+            let review = ("authorization.k8s.io", "localsubjectaccessreviews", "");
+            attributes.call.namespace().is_some() && !attributes.is_of(review.0, review.1, review.2)
+        }
+        Operation::Delete => attributes.is_of("", "namespaces", ""),
+        Operation::Update | Operation::Connect => false,
     }
-    let Some(namespace) = call.namespace() else {
-        return Ok(());
-    };
+}
+
+async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+    let call = attributes.call;
+    if attributes.operation == Operation::Delete {
+        return match IMMORTAL.contains(&call.name()) {
+            true => Err(attributes.forbid(object, "this namespace may not be deleted")),
+            false => Ok(()),
+        };
+    }
+    let name = call.namespace().unwrap_or_default();
     let keys = Keys::new("", "namespaces", false);
-    let Some(object) = lookup::get(call, &keys, None, namespace).await? else {
+    let Some(namespace) = lookup::get(call, &keys, None, name).await? else {
         let namespaces = GroupResource::new("", "namespaces");
-        return Err(Status::not_found(&namespaces, namespace));
+        return Err(Status::not_found(&namespaces, name));
     };
-    if object["status"]["phase"] != "Terminating"
-        && Meta::of(&object).deletion_timestamp().is_none()
+    if namespace["status"]["phase"] != "Terminating"
+        && Meta::of(&namespace).deletion_timestamp().is_none()
     {
         return Ok(());
     }
     let why = format_args!(
-        "unable to create new content in namespace {namespace} because it is being terminated"
+        "unable to create new content in namespace {name} because it is being terminated"
     );
-    Err(
-        Status::forbidden(&call.resource.group_resource(), name, why).with_cause(Cause {
-            reason: "NamespaceTerminating".to_owned(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".to_owned(),
-        }),
-    )
-}
-
-/// Refuses the deletion of what must stay.
-pub(crate) fn admit_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
-    let resource = call.resource.group_resource();
-    let (kept, why): (&[&str], _) = match (&*resource.group, &*resource.resource) {
-        ("", "namespaces") => (&IMMORTAL, "this namespace may not be deleted"),
-        ("scheduling.k8s.io", "priorityclasses") => (
-            &CRITICAL,
-            "this is a system priority class and cannot be deleted",
-        ),
-        _ => return Ok(()),
-    };
-    if kept.contains(&name) {
-        return Err(Status::forbidden(&resource, name, why));
-    }
-    Ok(())
+    Err(attributes.forbid(object, why).with_cause(Cause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {name} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    }))
 }

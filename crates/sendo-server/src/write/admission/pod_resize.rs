@@ -1,4 +1,7 @@
-//! Resizing a pod in place: its node must be able to hold what it asks for then.
+//! PodResizeValidator: a pod can be resized to what its node can allocate.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/podresize/admission.go`: `Validate`
 
 use std::cmp::Ordering;
 
@@ -6,27 +9,38 @@ use sendo_apimachinery::status::Cause;
 use sendo_apimachinery::{Meta, Status, go_quote};
 use serde_json::Value;
 
-use super::{forbid, limit_ranger, lookup};
-use crate::call::Call;
+use super::{Attributes, Operation, Plugin, limit_ranger, lookup};
 use crate::keys::Keys;
 use crate::kinds::resources::amount;
 use crate::kinds::value::Read;
 
-/// Refuses a change of a pod's resources that its node has no room for.
+pub(super) const POD_RESIZE_VALIDATOR: Plugin = Plugin {
+    name: "PodResizeValidator",
+    handles: |attributes| {
+        attributes.operation == Operation::Update && attributes.is_of("", "pods", "resize")
+    },
+    mutate: None,
+    validate: Some(|attributes, pod, _| Box::pin(validate(attributes, pod))),
+};
+
+/// Refuses a change of a pod's resources that its node cannot hold.
 ///
 /// What other pods of the node take is left to the node itself.
-pub(super) async fn validate(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), Status> {
+async fn validate(attributes: &Attributes<'_>, new: &Value) -> Result<(), Status> {
+    let Some(old) = attributes.old else {
+        return Ok(());
+    };
     let name = new.at("spec").text("nodeName");
     if name.is_empty() || Meta::of(new).generation() == Meta::of(old).generation() {
         return Ok(());
     }
     let keys = Keys::new("", "nodes", false);
-    let Some(node) = lookup::get(call, &keys, None, name).await? else {
+    let Some(node) = lookup::get(attributes.call, &keys, None, name).await? else {
         let why = format!("node {} not found", go_quote(name));
-        return Err(forbid(call, new, why));
+        return Err(attributes.forbid(new, why));
     };
     let refuse = |reason: &str, why: String| {
-        Err(forbid(call, new, why).with_cause(Cause {
+        Err(attributes.forbid(new, why).with_cause(Cause {
             reason: reason.to_owned(),
             message: String::new(),
             field: String::new(),

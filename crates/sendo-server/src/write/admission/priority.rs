@@ -1,28 +1,61 @@
-//! The priority of a pod, which its class decides.
+//! Priority: a pod has the priority of its class, and one class is the default.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/priority/admission.go`: `Admit`, `Validate`
 
 use std::sync::Arc;
 
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
-use super::{forbid, lookup};
+use super::{Attributes, Mutate, Operation, Plugin, lookup};
 use crate::call::Call;
 use crate::keys::Keys;
 use crate::kinds::value::{Read, Write};
+
+pub(super) const PRIORITY: Plugin = Plugin {
+    name: "Priority",
+    handles: |attributes| {
+        matches!(attributes.operation, Operation::Create | Operation::Update)
+            && (attributes.is_of("", "pods", "") || is_class(attributes))
+    },
+    mutate: Some(Mutate::Later(|attributes, object| {
+        Box::pin(mutate(attributes, object))
+    })),
+    validate: Some(|attributes, object, _| Box::pin(validate(attributes, object))),
+};
+
+fn is_class(attributes: &Attributes<'_>) -> bool {
+    attributes.is_of("scheduling.k8s.io", "priorityclasses", "")
+}
+
+async fn mutate(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+    if is_class(attributes) || pod.at("spec").is_null() {
+        return Ok(());
+    }
+    match attributes.old {
+        None => complete(attributes, pod).await,
+        Some(old) => {
+            keep(pod, old);
+            Ok(())
+        }
+    }
+}
 
 fn keys() -> Keys {
     Keys::new("scheduling.k8s.io", "priorityclasses", false)
 }
 
 /// Gives a new pod the priority of its class; without one, that of the default class, if there is one.
-pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status> {
+async fn complete(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+    let call = attributes.call;
     let wanted = pod.at("spec").text("priorityClassName");
     let class = if wanted.is_empty() {
         default_class(call).await?.unwrap_or_default()
     } else {
         let found = lookup::get(call, &keys(), None, wanted).await?;
         let why = format!("no PriorityClass with name {wanted} was found");
-        found.ok_or_else(|| forbid(call, pod, why))?
+        found.ok_or_else(|| attributes.forbid(pod, why))?
     };
     let computed = class.count("value");
     if let Some(given) = pod
@@ -34,7 +67,7 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
             "the integer value of priority ({given}) must not be provided in pod spec; \
              priority admission controller computed {computed} from the given PriorityClass name"
         );
-        return Err(forbid(call, pod, why));
+        return Err(attributes.forbid(pod, why));
     }
     let policy = match class.text("preemptionPolicy") {
         "" => "PreemptLowerPriority",
@@ -46,7 +79,7 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
             "the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; \
              priority admission controller computed {policy} from the given PriorityClass name"
         );
-        return Err(forbid(call, pod, why));
+        return Err(attributes.forbid(pod, why));
     }
     let spec = pod.object("spec");
     let name = Meta::of(&class).name();
@@ -59,7 +92,7 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
 }
 
 /// What was computed for a pod stays, if whoever writes it again leaves it out.
-pub(super) fn admit_again(new: &mut Value, old: &Value) {
+fn keep(new: &mut Value, old: &Value) {
     let spec = new.object("spec");
     for key in ["priority", "preemptionPolicy"] {
         if !spec.has(key) {
@@ -76,18 +109,19 @@ async fn default_class(call: &Call<'_>) -> Result<Option<Arc<Value>>, Status> {
 }
 
 /// One class at most is the default.
-pub(super) async fn validate_class(call: &Call<'_>, class: &Value) -> Result<(), Status> {
-    if !class.is_set("globalDefault") {
+async fn validate(attributes: &Attributes<'_>, class: &Value) -> Result<(), Status> {
+    let call = attributes.call;
+    if !is_class(attributes) || !class.is_set("globalDefault") {
         return Ok(());
     }
     let own = Meta::of(class).name();
     match default_class(call).await? {
-        Some(other) if Meta::of(&other).name() != own || call.name().is_empty() => {
+        Some(other) if Meta::of(&other).name() != own || attributes.old.is_none() => {
             let why = format_args!(
                 "PriorityClass {} is already marked as default. Only one default can exist",
                 Meta::of(&other).name()
             );
-            Err(forbid(call, class, why))
+            Err(attributes.forbid(class, why))
         }
         _ => Ok(()),
     }

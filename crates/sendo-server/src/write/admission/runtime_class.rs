@@ -1,22 +1,35 @@
-//! What a pod's RuntimeClass adds to it.
+//! RuntimeClass: the overhead and the scheduling constraints of a pod's class.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/runtimeclass/admission.go`: `Admit`, `Validate`
 
 use std::sync::Arc;
 
 use sendo_apimachinery::{Status, go_quote, names};
 use serde_json::Value;
 
-use super::{forbid, lookup};
-use crate::call::Call;
+use super::{Attributes, Mutate, Operation, Plugin, lookup};
 use crate::keys::Keys;
 use crate::kinds::resources;
 use crate::kinds::value::{Read, Write};
+
+pub(super) const RUNTIME_CLASS: Plugin = Plugin {
+    name: "RuntimeClass",
+    handles: |attributes| {
+        attributes.operation == Operation::Create && attributes.is_of("", "pods", "")
+    },
+    mutate: Some(Mutate::Later(|attributes, pod| {
+        Box::pin(mutate(attributes, pod))
+    })),
+    validate: Some(|attributes, pod, _| Box::pin(validate(attributes, pod))),
+};
 
 const OTHER_OVERHEAD: &str =
     "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
 /// Gives a new pod the overhead of its class, and what its class says of nodes.
-pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status> {
-    let Some(class) = class_of(call, pod).await? else {
+async fn mutate(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+    let Some(class) = class_of(attributes, pod).await? else {
         return Ok(());
     };
     let overhead = class.at("overhead");
@@ -24,7 +37,7 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
         let own = pod.at("spec").at("overhead");
         let fixed = overhead.at("podFixed");
         if own.as_object().is_some_and(|own| !own.is_empty()) && !resources::is_same(own, fixed) {
-            return Err(forbid(call, pod, OTHER_OVERHEAD));
+            return Err(attributes.forbid(pod, OTHER_OVERHEAD));
         }
         match fixed.is_null() {
             true => pod.object("spec").remove("overhead"),
@@ -43,7 +56,7 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; \
                  pod.spec.nodeSelector[{key}] = {own}"
             );
-            return Err(forbid(call, pod, why));
+            return Err(attributes.forbid(pod, why));
         }
         pod.object("spec").object("nodeSelector").set(key, value);
     }
@@ -60,22 +73,22 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
 }
 
 /// Refuses an overhead that is not that of the pod's class.
-pub(super) async fn validate(call: &Call<'_>, pod: &Value) -> Result<(), Status> {
-    let class = class_of(call, pod).await?.unwrap_or_default();
+async fn validate(attributes: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
+    let class = class_of(attributes, pod).await?.unwrap_or_default();
     let own = pod.at("spec").at("overhead");
     if class.has("overhead") {
         if !resources::is_same(own, class.at("overhead").at("podFixed")) {
-            return Err(forbid(call, pod, OTHER_OVERHEAD));
+            return Err(attributes.forbid(pod, OTHER_OVERHEAD));
         }
     } else if !own.is_null() {
         let why =
             "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-        return Err(forbid(call, pod, why));
+        return Err(attributes.forbid(pod, why));
     }
     Ok(())
 }
 
-async fn class_of(call: &Call<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
+async fn class_of(attributes: &Attributes<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
     let Some(name) = pod.at("spec").at("runtimeClassName").as_str() else {
         return Ok(None);
     };
@@ -90,9 +103,9 @@ async fn class_of(call: &Call<'_>, pod: &Value) -> Result<Option<Arc<Value>>, St
     }
     let keys = Keys::new("node.k8s.io", "runtimeclasses", false);
     let why = format!("pod rejected: RuntimeClass {} not found", go_quote(name));
-    match lookup::get(call, &keys, None, name).await? {
+    match lookup::get(attributes.call, &keys, None, name).await? {
         Some(class) => Ok(Some(class)),
-        None => Err(forbid(call, pod, why)),
+        None => Err(attributes.forbid(pod, why)),
     }
 }
 

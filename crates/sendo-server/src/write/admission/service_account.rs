@@ -1,4 +1,7 @@
-//! The service account of a pod: every pod has one, and its token.
+//! ServiceAccount: every new pod has an account, and its token.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/serviceaccount/admission.go`: `Admit`, `Validate`
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -6,7 +9,7 @@ use std::time::Duration;
 use sendo_apimachinery::{Status, go_quote, names};
 use serde_json::{Value, json};
 
-use super::{forbid, lookup};
+use super::{Attributes, Mutate, Operation, Plugin, lookup};
 use crate::call::Call;
 use crate::keys::Keys;
 use crate::kinds::pod;
@@ -24,10 +27,26 @@ const DEFAULT: &str = "default";
 const ATTEMPTS: u32 = 10;
 const INTERVAL_MILLIS: std::ops::Range<u64> = 100..200;
 
+pub(super) const SERVICE_ACCOUNT: Plugin = Plugin {
+    name: "ServiceAccount",
+    handles: |attributes| {
+        attributes.operation == Operation::Create && attributes.is_of("", "pods", "")
+    },
+    mutate: Some(Mutate::Later(|attributes, pod| {
+        Box::pin(mutate(attributes, pod))
+    })),
+    validate: None,
+};
+
 /// Gives a new pod its account, the account's token and its pull secrets.
-pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status> {
+async fn mutate(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+    let call = attributes.call;
+    if pod.at("spec").is_null() {
+        // What is no pod at all, validation tells.
+        return Ok(());
+    }
     if pod::is_mirror(pod) {
-        return judge_mirror(call, pod);
+        return validate_mirror(attributes, pod);
     }
     let spec = pod.object("spec");
     if spec.text("serviceAccountName").is_empty() {
@@ -46,7 +65,7 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
             go_quote(&name),
             faults.join(" ")
         );
-        return Err(forbid(call, pod, why));
+        return Err(attributes.forbid(pod, why));
     }
     let Some(account) = find(call, namespace, &name).await? else {
         if !call.server.require_service_accounts {
@@ -56,7 +75,7 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
             "error looking up service account {namespace}/{name}: serviceaccount {} not found",
             go_quote(&name)
         );
-        return Err(forbid(call, pod, why));
+        return Err(attributes.forbid(pod, why));
     };
     let spec = pod.object("spec");
     let asked = spec.switch("automountServiceAccountToken");
@@ -73,13 +92,13 @@ pub(super) async fn admit(call: &Call<'_>, pod: &mut Value) -> Result<(), Status
     if matches!(enforced, "1" | "t" | "T" | "true" | "TRUE" | "True")
         && let Some(why) = foreign_secret(pod.at("spec"), &account)
     {
-        return Err(forbid(call, pod, why));
+        return Err(attributes.forbid(pod, why));
     }
     Ok(())
 }
 
 /// A node's own pods are what the node says, and use nothing of the cluster.
-fn judge_mirror(call: &Call<'_>, pod: &Value) -> Result<(), Status> {
+fn validate_mirror(attributes: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
     let spec = pod.at("spec");
     let why = if ["serviceAccountName", "serviceAccount"]
         .iter()
@@ -93,7 +112,7 @@ fn judge_mirror(call: &Call<'_>, pod: &Value) -> Result<(), Status> {
     } else {
         return Ok(());
     };
-    Err(forbid(call, pod, why))
+    Err(attributes.forbid(pod, why))
 }
 
 fn projections(spec: &Value) -> impl Iterator<Item = &Value> {

@@ -1,4 +1,8 @@
 //! Cluster addresses, kept as IPAddress objects.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/service/ipallocator/ipallocator.go`
+//! - `pkg/registry/core/service/storage/alloc.go`
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,11 +1,15 @@
 //! What services are given out of the cluster's ranges: addresses and node ports.
 //!
-//! Each address and each port that is given out is a key of its own in the
-//! store, written in the same transaction as the service that holds it, under
-//! the condition that it was not there. So nothing is ever given out twice, a
-//! write that fails holds nothing, and a restarted server knows what is taken.
-//! Addresses are kept as the IPAddress objects of Kubernetes; ports, of which
-//! its API shows nothing, below a prefix of their own.
+//! Each address and each port that is given out is a key of its own in the store,
+//! written in the same transaction as the service that holds it, under the condition
+//! that it was not there. So nothing is ever given out twice, a write that fails holds
+//! nothing, and a restarted server knows what is taken. Addresses are kept as the
+//! IPAddress objects of Kubernetes; ports, of which its API shows nothing, below a
+//! prefix of their own.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/service/storage/storage.go`
+//! - `pkg/registry/core/service/storage/alloc.go`
 
 mod addresses;
 mod ports;
@@ -65,7 +69,9 @@ impl ServiceRanges {
     }
 }
 
-/// What a write takes and gives back beside the object it writes.
+/// What a write takes and gives back beside the object it writes, in the same transaction.
+///
+/// Allocation claims addresses and ports; a step of validating admission may claim too.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     taken: Vec<(Key, Bytes)>,
@@ -74,7 +80,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Makes these claims a part of the transaction that they are for.
-    pub(crate) fn join(self, mut transaction: Transaction) -> Transaction {
+    pub(super) fn join(self, mut transaction: Transaction) -> Transaction {
         for (key, value) in self.taken {
             transaction = transaction.absent(key.clone()).put(key, value);
         }
@@ -84,7 +90,8 @@ impl Claims {
         transaction
     }
 
-    fn take(&mut self, key: Key, value: impl Into<Bytes>) {
+    /// Takes a key that nobody may hold.
+    pub(in crate::write) fn take(&mut self, key: Key, value: impl Into<Bytes>) {
         self.taken.push((key, value.into()));
     }
 
@@ -104,46 +111,43 @@ impl Claims {
 }
 
 /// Whether objects of this resource are given anything.
-pub(crate) fn claims_for(call: &Call<'_>) -> bool {
+pub(super) fn claims_for(call: &Call<'_>) -> bool {
     call.resource.is_core("services")
 }
 
-/// Gives a new object what it needs.
+/// Gives an object what it needs, and takes back what it needs no more.
 ///
 /// What is claimed may be gone when it is written: the transaction then fails on
 /// a key that is not the object's, and the claims are to be made anew.
-pub(crate) async fn on_create(call: &Call<'_>, object: &mut Value) -> Result<Claims, Status> {
-    let mut claims = Claims::default();
-    if !claims_for(call) {
-        return Ok(claims);
-    }
-    service::one_spelling(object.object("spec"));
-    settle_families(call, object, None)?;
-    addresses::allocate_all(call, &mut claims, object).await?;
-    ports::on_create(call, &mut claims, object).await?;
-    Ok(claims)
-}
-
-/// Gives a changed object what it needs now, and takes back what it needs no more.
-pub(crate) async fn on_update(
+pub(super) async fn claim(
     call: &Call<'_>,
     new: &mut Value,
-    old: &Value,
+    old: Option<&Value>,
 ) -> Result<Claims, Status> {
     let mut claims = Claims::default();
     if !claims_for(call) {
         return Ok(claims);
     }
-    service::keep_allocated(new.object("spec"), old.at("spec"));
-    service::one_spelling_after(new.object("spec"), old.at("spec"));
-    settle_families(call, new, Some(old))?;
-    addresses::on_update(call, &mut claims, new, old).await?;
-    ports::on_update(call, &mut claims, new, old).await?;
+    match old {
+        None => {
+            service::one_spelling(new.object("spec"));
+            settle_families(call, new, None)?;
+            addresses::allocate_all(call, &mut claims, new).await?;
+            ports::on_create(call, &mut claims, new).await?;
+        }
+        Some(old) => {
+            service::keep_allocated(new.object("spec"), old.at("spec"));
+            service::one_spelling_after(new.object("spec"), old.at("spec"));
+            settle_families(call, new, Some(old))?;
+            addresses::on_update(call, &mut claims, new, old).await?;
+            ports::on_update(call, &mut claims, new, old).await?;
+        }
+    }
     Ok(claims)
 }
 
 /// Takes back what an object that goes away was given.
-pub(crate) fn on_delete(call: &Call<'_>, object: &Value) -> Claims {
+pub(super) fn on_delete(call: &Call<'_>, object: &Value) -> Claims {
     let mut claims = Claims::default();
     if !claims_for(call) {
         return claims;

@@ -1,4 +1,8 @@
 //! Node ports, each a key of its own.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/core/service/portallocator/allocator.go`
+//! - `pkg/registry/core/service/storage/alloc.go`
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{Meta, Status};

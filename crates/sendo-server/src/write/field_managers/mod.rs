@@ -1,7 +1,12 @@
-//! Who owns which field: every write keeps `metadata.managedFields` true.
+//! Which manager owns which field: every write keeps `metadata.managedFields` true.
 //!
-//! Writes are booked in the version of the request, before admission and the
-//! kind's own rules change the object: what these set belongs to nobody.
+//! Writes are tracked in the version of the request, before admission and the kind's
+//! rules change the object: what these set belongs to no manager.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go`:
+//!   `FieldManager`
+//! - `staging/src/k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go`
 
 mod reset;
 mod versions;
@@ -22,7 +27,7 @@ use versions::{KindVersions, ScaleVersions};
 /// The manager of what the server writes itself.
 pub(crate) const SERVER: &str = "kube-apiserver";
 
-/// Books a write that is no apply: sets the managers of `new`.
+/// Tracks a write that is no apply: sets the managers of `new`.
 ///
 /// Both objects are in the version of the request.
 pub(crate) fn update(call: &Call<'_>, live: &Value, new: &mut Value) {
@@ -38,7 +43,7 @@ pub(crate) fn update(call: &Call<'_>, live: &Value, new: &mut Value) {
     with_fields(call, |fields| fields.update(live, new, &manager, &now));
 }
 
-/// Books a creation. Returns the text of the new object's list of managers.
+/// Tracks a creation. Returns the text of the new object's list of managers.
 ///
 /// The object is in the version of the request, and names no managers.
 pub(crate) fn create(call: &Call<'_>, new: &mut Value) -> Option<String> {
@@ -49,7 +54,7 @@ pub(crate) fn create(call: &Call<'_>, new: &mut Value) -> Option<String> {
     with_fields(call, |fields| fields.creation(new, &manager, &now))
 }
 
-/// Books a write of objects in their storage version; see [`update`].
+/// Tracks a write of objects in their storage version; see [`update`].
 pub(crate) fn update_stored(call: &Call<'_>, live: &Value, new: &mut Value) {
     if call.resource.is_stored_version() {
         return update(call, live, new);
@@ -59,7 +64,7 @@ pub(crate) fn update_stored(call: &Call<'_>, live: &Value, new: &mut Value) {
     take_managers(&shown, new);
 }
 
-/// Books what the server itself writes, to an object or through one of its doors.
+/// Tracks what the server itself writes, to an object or through one of its subresources.
 pub(crate) fn update_own(
     server: &Server,
     resource: &Resource,
@@ -101,11 +106,11 @@ pub(crate) fn apply(
 
 fn with_fields<T>(
     call: &Call<'_>,
-    book: impl FnOnce(&FieldManager<'_, KindVersions<'_>>) -> T,
+    track: impl FnOnce(&FieldManager<'_, KindVersions<'_>>) -> T,
 ) -> T {
     let subresource = call.path.subresource.as_deref().unwrap_or_default();
     let versions = KindVersions::new(call.server, call.resource);
-    book(&FieldManager {
+    track(&FieldManager {
         versions: &versions,
         kind: kind_of(call.resource),
         subresource,
@@ -121,21 +126,15 @@ pub(crate) enum ScaleWrite<'a> {
     Update(Value),
 }
 
-/// Books a write of an object's Scale. Returns the new Scale, and the managers
-/// of the object after it.
-pub(crate) fn scale(
+/// Tracks a write of an object's Scale. Returns the new Scale with its managers.
+pub(super) fn scale(
     call: &Call<'_>,
     object: &Value,
     mut scale: Value,
     write: ScaleWrite<'_>,
-) -> Result<(Value, Option<Value>), Status> {
-    let replicas = |version: &str| replicas_path(call, version);
-    let managers = ScaleManagers {
-        managers: Meta::of(object).get("managedFields"),
-        api_version: &call.resource.types.api_version,
-        replicas: &replicas,
-    };
-    if let Some(list) = managers.to_scale().map_err(Status::unclassified)? {
+) -> Result<Value, Status> {
+    let list = with_scale(call, object, |managers| managers.to_scale());
+    if let Some(list) = list.map_err(Status::unclassified)? {
         MetaMut::of(&mut scale).set("managedFields", list);
     }
     let fields = FieldManager {
@@ -145,19 +144,37 @@ pub(crate) fn scale(
         reset_fields: &|_| FieldSet::new(),
     };
     let (manager, now) = (manager(call), time_text(call.now()));
-    let new = match write {
+    match write {
         ScaleWrite::Apply { config, force } => fields
             .apply(&scale, config, &manager, force, &now)
-            .map_err(Status::from)?,
+            .map_err(Status::from),
         ScaleWrite::Update(mut new) => {
             let schema = call.server.types.kind("autoscaling/v1", "Scale");
             show_as_go(schema.expect("a built-in kind"), &mut new);
             fields.update(&scale, &mut new, &manager, &now);
-            new
+            Ok(new)
         }
-    };
-    let list = managers.to_object(Meta::of(&new).get("managedFields"));
-    Ok((new, list.map_err(Status::unclassified)?))
+    }
+}
+
+/// The managers of an object once its Scale is written.
+pub(super) fn of_scaled(
+    call: &Call<'_>,
+    object: &Value,
+    scale: &Value,
+) -> Result<Option<Value>, Status> {
+    let own = Meta::of(scale).get("managedFields");
+    let list = with_scale(call, object, |managers| managers.to_object(own));
+    list.map_err(Status::unclassified)
+}
+
+fn with_scale<T>(call: &Call<'_>, object: &Value, then: impl FnOnce(&ScaleManagers<'_>) -> T) -> T {
+    let replicas = |version: &str| replicas_path(call, version);
+    then(&ScaleManagers {
+        managers: Meta::of(object).get("managedFields"),
+        api_version: &call.resource.types.api_version,
+        replicas: &replicas,
+    })
 }
 
 /// Where a version has the number that its Scale shows.

@@ -1,5 +1,8 @@
-//! Fields that a write through one of an object's doors leaves as they are,
-//! so that whoever sends them does not own them.
+//! Fields that a write through an endpoint does not change, so that a manager that
+//! sends them does not own them: `GetResetFields` of the strategies.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/registry/rest/rest.go`: `ResetFieldsStrategy`
 
 use sendo_apimachinery::managed_fields::{FieldPath, FieldSet};
 

@@ -1,4 +1,7 @@
-//! The versions of a resource, as ownership asks for them.
+//! The versions of a resource, as the tracking of field managers needs them.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/versionconverter.go`
 
 use std::sync::Arc;
 

@@ -49,7 +49,6 @@ pub(super) const RULES: Rules = Rules {
     ],
     unknown_fields: UnknownFields::NotSupported,
     create_on_update: true,
-    delete_returns_object: true,
     ..Rules::NEUTRAL
 };
 

@@ -1,37 +1,30 @@
-//! What protects storage that is in use, and when a claim may grow.
+//! PersistentVolumeClaimResize: a claim grows once it is bound, if its class allows that.
+//!
+//! Follows Kubernetes 1.36:
+//! - `plugin/pkg/admission/storage/persistentvolume/resize/admission.go`: `Validate`
 
-use sendo_apimachinery::{Meta, MetaMut, Status};
+use sendo_apimachinery::Status;
 use serde_json::Value;
 
-use super::{forbid, lookup};
-use crate::call::Call;
+use super::{Attributes, Operation, Plugin, lookup};
 use crate::keys::Keys;
 use crate::kinds::resources;
 use crate::kinds::value::Read;
 
-/// What keeps a claim while a pod uses it.
-pub(super) const CLAIM: &str = "kubernetes.io/pvc-protection";
-/// What keeps a volume while a claim is bound to it.
-pub(super) const VOLUME: &str = "kubernetes.io/pv-protection";
+pub(super) const PERSISTENT_VOLUME_CLAIM_RESIZE: Plugin = Plugin {
+    name: "PersistentVolumeClaimResize",
+    handles: |attributes| {
+        attributes.operation == Operation::Update
+            && attributes.is_of("", "persistentvolumeclaims", "")
+    },
+    mutate: None,
+    validate: Some(|attributes, claim, _| Box::pin(validate(attributes, claim))),
+};
 
-/// Puts a finalizer on a new object.
-pub(super) fn protect(call: &Call<'_>, object: &mut Value, finalizer: &str) {
-    if !call.server.protect_storage {
-        return;
-    }
-    let own: Vec<String> = Meta::of(object).finalizers().map(str::to_owned).collect();
-    if !own.iter().any(|own| own == finalizer) {
-        let all: Vec<String> = own.into_iter().chain([finalizer.to_owned()]).collect();
-        MetaMut::of(object).set_finalizers(all);
-    }
-}
-
-/// A claim grows once it is bound, if its class allows that.
-pub(super) async fn validate_resize(
-    call: &Call<'_>,
-    new: &Value,
-    old: &Value,
-) -> Result<(), Status> {
+async fn validate(attributes: &Attributes<'_>, new: &Value) -> Result<(), Status> {
+    let Some(old) = attributes.old else {
+        return Ok(());
+    };
     let size = |claim: &Value| {
         let requests = claim.at("spec").at("resources").at("requests");
         resources::amount(requests.at("storage"))
@@ -41,19 +34,19 @@ pub(super) async fn validate_resize(
     }
     if old.at("status").text("phase") != "Bound" {
         let why = "Only bound persistent volume claims can be expanded";
-        return Err(forbid(call, new, why));
+        return Err(attributes.forbid(new, why));
     }
     let class = class_of(new);
     if !class.is_empty() && class == class_of(old) {
         let keys = Keys::new("storage.k8s.io", "storageclasses", false);
-        let found = lookup::get(call, &keys, None, class).await?;
+        let found = lookup::get(attributes.call, &keys, None, class).await?;
         if found.is_some_and(|class| class.is_set("allowVolumeExpansion")) {
             return Ok(());
         }
     }
     let why = "only dynamically provisioned pvc can be resized and the storageclass that \
                provisions the pvc must support resize";
-    Err(forbid(call, new, why))
+    Err(attributes.forbid(new, why))
 }
 
 /// The class of a claim; an annotation of old times goes first.
