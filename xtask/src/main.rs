@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod arrows;
 mod codegen;
 mod deny;
 mod e2e;
@@ -20,6 +21,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Check that the modules of each crate use each other in one direction only.
+    Arrows,
     /// Write the facts about Kubernetes types from its published modules.
     Codegen(codegen::Options),
     E2e(e2e::Options),
@@ -33,6 +36,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
+        Task::Arrows => arrows::run(),
         Task::Codegen(options) => codegen::run(&options),
         Task::Deny => deny::run(),
         Task::Msrv => msrv::run(),
