@@ -36,7 +36,7 @@ struct Args {
 
     /// One measurement of memory, in this process
     #[arg(long, hide = true)]
-    held: Option<memory::Held>,
+    held: Option<memory::Measured>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -93,6 +93,6 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(error: sendo::Error) -> anyhow::Error {
+fn to_anyhow(error: sendo::Error) -> anyhow::Error {
     anyhow::Error::msg(error.to_string())
 }

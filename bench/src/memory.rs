@@ -1,5 +1,5 @@
-//! What a queued key costs, and a cached Pod, keys and two indexes included: the
-//! growth of a process that holds nothing else.
+//! The memory of a queued key, and of a cached Pod with its keys and two indexes: by how much a
+//! process with nothing else grows.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -20,7 +20,7 @@ static BY_OWNER: Index<Pod, Uid> = Index::new("by-owner", |pod| pod.controller()
 
 /// What a process holds while it is measured.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Held {
+pub(crate) enum Measured {
     Keys,
     Compact,
     Stripped,
@@ -30,7 +30,7 @@ pub(crate) enum Held {
 pub(crate) fn measure() -> anyhow::Result<()> {
     println!("| memory: queue | bytes a key |");
     println!("|---|---|");
-    alone("keys")?;
+    measure_in_process("keys")?;
     println!();
     let sizes = (0..100).map(|number| pods::pod(number).to_string().len());
     let json = sizes.sum::<usize>() / 100;
@@ -39,15 +39,15 @@ pub(crate) fn measure() -> anyhow::Result<()> {
     );
     println!("|---|---|---|---|");
     for held in ["compact", "stripped", "whole"] {
-        alone(held)?;
+        measure_in_process(held)?;
     }
     println!();
     Ok(())
 }
 
-/// In a process of its own: what another measurement has freed is not given back
-/// to the system, and would be used again for nothing.
-fn alone(held: &str) -> anyhow::Result<()> {
+/// Measures in a process of its own, because memory that another measurement freed stays with the
+/// process and would be used again.
+fn measure_in_process(held: &str) -> anyhow::Result<()> {
     let itself = std::env::current_exe()?;
     let status = Command::new(itself).args(["--held", held]).status()?;
     if !status.success() {
@@ -56,12 +56,12 @@ fn alone(held: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(crate) async fn hold(held: Held) -> anyhow::Result<()> {
+pub(crate) async fn hold(held: Measured) -> anyhow::Result<()> {
     match held {
-        Held::Keys => keys(),
-        Held::Compact => pods("compact", KindOptions::new().compact()).await,
-        Held::Stripped => pods("as it is, without managedFields", KindOptions::new()).await,
-        Held::Whole => pods("as it is, whole", KindOptions::new().keep_managed_fields()).await,
+        Measured::Keys => keys(),
+        Measured::Compact => pods("compact", KindOptions::new().compact()).await,
+        Measured::Stripped => pods("as it is, without managedFields", KindOptions::new()).await,
+        Measured::Whole => pods("as it is, whole", KindOptions::new().keep_managed_fields()).await,
     }
     Ok(())
 }

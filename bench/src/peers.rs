@@ -1,5 +1,5 @@
-//! The same work done by Sendo, by kube's own controller and by
-//! controller-runtime, each in its turn against the same `sendo up`.
+//! The same work with Sendo, with kube's controller and with controller-runtime, one
+//! after the other against the same `sendo up`.
 //!
 //! A thousand ConfigMaps. First all of them are reconciled again a hundred times,
 //! each time by one event that a handler maps to all; then a thousand writes, one
@@ -25,21 +25,21 @@ use sendo::{
 use serde_json::json;
 
 use crate::server::{Keeps, Process};
-use crate::told;
+use crate::to_anyhow;
 
 const OBJECTS: u64 = 1000;
 const ROUNDS: u64 = 100;
 const WRITES: usize = 1000;
 
-/// What came of it.
+/// The results.
 struct Figures {
     per_second: f64,
     p50: Duration,
     p99: Duration,
 }
 
-/// Who does the work.
-enum Who {
+/// The library that is measured.
+enum Library {
     Sendo,
     /// A program under `peers/`, and how it is built and started there.
     Peer(&'static str, &'static [&'static str]),
@@ -50,14 +50,14 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     let server = Process::start(&world, Keeps::Memory).await?;
     let kubeconfig = &server.kubeconfig;
     let contestants = [
-        ("sendo", Who::Sendo),
+        ("sendo", Library::Sendo),
         (
             "kube-rs",
-            Who::Peer("kube-rs", &["cargo", "run", "--release", "--quiet", "--"]),
+            Library::Peer("kube-rs", &["cargo", "run", "--release", "--quiet", "--"]),
         ),
         (
             "controller-runtime",
-            Who::Peer("controller-runtime", &["go", "run", "."]),
+            Library::Peer("controller-runtime", &["go", "run", "."]),
         ),
     ];
     println!(
@@ -66,8 +66,8 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     println!("|---|---|---|---|---|---|");
     for workers in [1, 16, 2_000] {
         let mut ours: Option<Figures> = None;
-        for (name, who) in &contestants {
-            let found = contest(who, kubeconfig, workers).await;
+        for (name, library) in &contestants {
+            let found = measure_library(library, kubeconfig, workers).await;
             let found = found.with_context(|| format!("{name} with {workers} workers"))?;
             let Figures {
                 per_second,
@@ -93,7 +93,11 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
 }
 
 /// In a namespace of its own, which is deleted in the end.
-async fn contest(who: &Who, kubeconfig: &Path, workers: usize) -> anyhow::Result<Figures> {
+async fn measure_library(
+    library: &Library,
+    kubeconfig: &Path,
+    workers: usize,
+) -> anyhow::Result<Figures> {
     let world = World::real();
     let options = KubeConfigOptions::default();
     let file = Kubeconfig::read_from(kubeconfig)?;
@@ -118,9 +122,9 @@ async fn contest(who: &Who, kubeconfig: &Path, workers: usize) -> anyhow::Result
             }
         })
         .await?;
-    let found = match who {
-        Who::Sendo => sendo(&world, kube, &client, &namespace, workers).await,
-        Who::Peer(folder, command) => peer(folder, command, kubeconfig, &namespace, workers),
+    let found = match library {
+        Library::Sendo => sendo(&world, kube, &client, &namespace, workers).await,
+        Library::Peer(folder, command) => peer(folder, command, kubeconfig, &namespace, workers),
     };
     client
         .delete::<Namespace>(&ObjectKey::cluster(&namespace))
@@ -196,7 +200,7 @@ async fn sendo(
     let mut config = Config::new(kube, world.child("sendo"));
     config.namespaces = Namespaces::one(namespace);
     let running = Manager::new("bench").controller(controller).start(config);
-    let running = running.map_err(told)?;
+    let running = running.map_err(to_anyhow)?;
     let clock = world.clock();
     let wait = async |count: u64| {
         while done.load(Ordering::Relaxed) < count {
@@ -224,7 +228,7 @@ async fn sendo(
     while lock(&waits).iter().any(Option::is_none) {
         clock.sleep(Duration::from_millis(1)).await;
     }
-    running.stop().await.map_err(told)?;
+    running.stop().await.map_err(to_anyhow)?;
     let mut waits: Vec<Duration> = lock(&waits).iter().flatten().copied().collect();
     waits.sort();
     Ok(Figures {

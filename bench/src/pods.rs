@@ -1,5 +1,4 @@
-//! Pods as a cluster has them, of a few Deployments, and an API server that has
-//! nothing else.
+//! Realistic Pods of a few Deployments, and an API server that serves nothing else.
 
 use std::convert::Infallible;
 
@@ -104,8 +103,7 @@ fn managed_fields(owner: &str, time: &str) -> Value {
     ])
 }
 
-/// A client of an API server that streams `count` Pods to whoever watches, and
-/// then says nothing more.
+/// A client of an API server that streams `count` Pods to each watch, and then sends nothing more.
 pub(crate) fn api_with(count: u64) -> kube::Client {
     let service = tower::service_fn(move |request: Request<Body>| async move {
         assert!(

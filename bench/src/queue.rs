@@ -5,7 +5,7 @@ use std::hint::black_box;
 use sendo::queue::{Add, Core, Options, Queue, Reason};
 use sendo::{ObjectKey, World};
 
-/// How many keys go round in each measurement.
+/// How many keys are processed in each measurement.
 const ROUNDS: u32 = 2_000_000;
 
 pub(crate) async fn measure() {

@@ -1,4 +1,4 @@
-//! How many reconciles a second, and how soon after its event.
+//! The throughput of reconciles, and their latency after an event.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use sendo_server::{ApiServer, Options};
 use sendo_store::{Memory, Retention};
 use serde_json::json;
 
-use crate::told;
+use crate::to_anyhow;
 
 /// Keys of the throughput run.
 const KEYS: u64 = 200_000;
@@ -56,7 +56,7 @@ async fn throughput(workers: usize) -> anyhow::Result<f64> {
     let manager = Manager::new("bench").controller(controller);
     let running = manager
         .start(Config::new(kube, world.clone()))
-        .map_err(told)?;
+        .map_err(to_anyhow)?;
     running.ready().await;
     let clock = world.clock();
     let started = clock.now();
@@ -67,7 +67,7 @@ async fn throughput(workers: usize) -> anyhow::Result<f64> {
         clock.sleep(Duration::from_millis(1)).await;
     }
     let took = clock.now() - started;
-    running.stop().await.map_err(told)?;
+    running.stop().await.map_err(to_anyhow)?;
     world.tasks().stop().await;
     Ok(KEYS as f64 / took.as_secs_f64())
 }
@@ -98,7 +98,7 @@ async fn latency(workers: usize) -> anyhow::Result<(Duration, Duration)> {
     let manager = Manager::new("bench").controller(controller);
     let running = manager
         .start(Config::new(kube.clone(), world.clone()))
-        .map_err(told)?;
+        .map_err(to_anyhow)?;
     running.ready().await;
     let cache = Cache::new(kube.clone(), world.clone(), CacheOptions::default());
     let client = Client::new(kube, cache, world.clone(), ClientOptions::default());
@@ -119,7 +119,7 @@ async fn latency(workers: usize) -> anyhow::Result<(Duration, Duration)> {
     {
         clock.sleep(Duration::from_millis(1)).await;
     }
-    running.stop().await.map_err(told)?;
+    running.stop().await.map_err(to_anyhow)?;
     world.tasks().stop().await;
     let mut waits = waits.lock().map(|waits| waits.clone()).unwrap_or_default();
     waits.sort();

@@ -1,4 +1,4 @@
-//! Where schemas decide: applies, custom resources, definitions.
+//! Requests whose cost depends on schemas: applies, custom resources, definitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/shop";
-/// The managers of the Deployment.
+/// The number of field managers of the Deployment.
 const MANAGERS: usize = 10;
 /// How long each figure is taken.
 const SPAN: Duration = Duration::from_secs(3);

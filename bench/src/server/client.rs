@@ -1,4 +1,4 @@
-//! A plain HTTP/2 client over TLS: as little beside the server as can be.
+//! A minimal HTTP/2 client over TLS, so that little besides the server is measured.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore};
 
-/// Where a server is, and how to be its administrator.
+/// The address of a server, and the credentials of its administrator.
 #[derive(Clone)]
 pub(crate) struct Target {
     host: String,
@@ -66,16 +66,16 @@ impl Target {
         })
     }
 
-    /// Opens a connection, which lives as a task of `world`.
+    /// Opens a connection, which a task of `world` drives.
     pub(crate) async fn connect(&self, world: &World) -> anyhow::Result<Connection> {
         let stream = tokio::net::TcpStream::connect((&*self.host, self.port)).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(self.host.clone())?;
-        // TLS reads and writes in small pieces: this makes few calls of them.
+        // Buffers the small reads and writes of TLS, so that there are fewer system calls.
         let socket = Gathered::new(BufReader::with_capacity(256 * 1024, stream));
         let stream = self.tls.connect(name, socket.clone()).await?;
         let (requests, connection) = Builder::new()
-            // As Go's client has them.
+            // The window sizes of Go's client.
             .initial_window_size(4 << 20)
             .initial_connection_window_size(1 << 30)
             .enable_push(false)
@@ -83,7 +83,7 @@ impl Target {
             .await?;
         world.tasks().spawn("connection", async move {
             let mut connection = pin!(connection);
-            // A server that is stopped cuts it.
+            // A stopped server closes the connection.
             let _ = poll_fn(|context| socket.poll_gathered(connection.as_mut(), context)).await;
         });
         Ok(Connection {
@@ -94,7 +94,7 @@ impl Target {
     }
 }
 
-/// One connection for many requests at once.
+/// One connection for concurrent requests.
 #[derive(Clone)]
 pub(crate) struct Connection {
     requests: SendRequest<Bytes>,
@@ -102,15 +102,15 @@ pub(crate) struct Connection {
     token: HeaderValue,
 }
 
-/// An answer whose body is read piece by piece.
-pub(crate) struct Answer {
+/// A response whose body is read in chunks.
+pub(crate) struct StreamedResponse {
     code: StatusCode,
     body: RecvStream,
 }
 
-impl Answer {
-    /// The next piece of the body, which makes room for more; `None` at its end.
-    pub(crate) async fn piece(&mut self) -> anyhow::Result<Option<Bytes>> {
+impl StreamedResponse {
+    /// The next chunk of the body, for which it releases flow-control capacity; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> anyhow::Result<Option<Bytes>> {
         let Some(piece) = self.body.data().await.transpose()? else {
             return Ok(None);
         };
@@ -120,12 +120,12 @@ impl Answer {
 
     /// The whole body.
     async fn whole(&mut self) -> anyhow::Result<Bytes> {
-        let first = self.piece().await?.unwrap_or_default();
-        let Some(second) = self.piece().await? else {
+        let first = self.chunk().await?.unwrap_or_default();
+        let Some(second) = self.chunk().await? else {
             return Ok(first);
         };
         let mut whole = [first, second].concat();
-        while let Some(piece) = self.piece().await? {
+        while let Some(piece) = self.chunk().await? {
             whole.extend_from_slice(&piece);
         }
         Ok(whole.into())
@@ -133,13 +133,13 @@ impl Answer {
 }
 
 impl Connection {
-    /// Sends `METHOD /path`; the answer as it begins.
+    /// Sends `METHOD /path`; returns the response when it begins.
     pub(crate) async fn send(
         &mut self,
         line: &str,
         media_type: &'static str,
         body: Bytes,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<StreamedResponse> {
         let (method, path) = line.split_once(' ').context("a request without path")?;
         let uri = Uri::builder()
             .scheme(Scheme::HTTPS)
@@ -154,16 +154,16 @@ impl Connection {
             .header(USER_AGENT, HeaderValue::from_static("bench/1"))
             .body(())?;
         self.requests = self.requests.clone().ready().await?;
-        let (answer, mut stream) = self.requests.send_request(request, body.is_empty())?;
+        let (response, mut stream) = self.requests.send_request(request, body.is_empty())?;
         if !body.is_empty() {
             stream.send_data(body, true)?;
         }
-        let (head, body) = answer.await?.into_parts();
+        let (head, body) = response.await?.into_parts();
         let code = head.status;
-        Ok(Answer { code, body })
+        Ok(StreamedResponse { code, body })
     }
 
-    /// Sends JSON and reads the answer, which must be a success, to its end.
+    /// Sends JSON and reads the whole response, which must be a success.
     pub(crate) async fn call(&mut self, line: &str, body: Bytes) -> anyhow::Result<Bytes> {
         self.call_with(line, "application/json", body).await
     }
@@ -174,9 +174,9 @@ impl Connection {
         media_type: &'static str,
         body: Bytes,
     ) -> anyhow::Result<Bytes> {
-        let mut answer = self.send(line, media_type, body).await?;
-        let code = answer.code;
-        let bytes = answer.whole().await?;
+        let mut response = self.send(line, media_type, body).await?;
+        let code = response.code;
+        let bytes = response.whole().await?;
         ensure!(
             code.is_success(),
             "{line}: {code} {}",

@@ -1,4 +1,4 @@
-//! What a server is asked, and how soon it answers.
+//! The load on a server, and its throughput and latency.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::client::{Connection, Target};
 use super::process::{Processes, Processors};
 use crate::pods;
 
-/// How long a server is asked for the same in a turn: so long for each, whatever it gets done.
-const TURN: Duration = Duration::from_millis(500);
-/// How many pods there are to be read, patched and listed.
-const COUNT: u64 = 10_000;
-/// How many pods can be created in a turn.
+/// How long a server gets the same requests in a turn.
+const TURN_DURATION: Duration = Duration::from_millis(500);
+/// The number of pods that are read, patched and listed.
+const POD_COUNT: u64 = 10_000;
+/// The maximum number of pods that are created in a turn.
 const POOL: u64 = 5000;
 
-/// How long servers may at least go on with what they have answered: their watchers are told after that.
-const MOMENT: Duration = Duration::from_millis(250);
-/// How many moments they may take.
-const MOMENTS: usize = 40;
+/// How often it is checked whether the machine is idle: servers send to watchers after the response.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// The maximum number of these checks.
+const MAX_IDLE_CHECKS: usize = 40;
 
 /// How often something was done a second, and how long the slowest of a hundred took.
 #[derive(Clone, Copy)]
@@ -36,22 +36,22 @@ pub(crate) struct Rate {
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<T> {
     pub(crate) measured: T,
-    /// For how long the host gave the processors to others meanwhile.
+    /// For how long the host gave the processors to other machines meanwhile.
     pub(crate) stolen: Duration,
 }
 
-/// Something that a server is asked often.
+/// A kind of request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// To create a pod.
+    /// Creates a pod.
     Create,
-    /// For its health: the least a request costs, the way there and back.
+    /// Gets the health: the minimum cost of a request.
     Hello,
-    /// For a pod.
+    /// Gets a pod.
     Get,
-    /// To merge a label into a pod.
+    /// Patches a label of a pod.
     Patch,
-    /// To apply a small object.
+    /// Applies a small object.
     Apply,
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct Load {
     world: World,
     target: Target,
     connection: Connection,
-    /// Where the pods are that are read, patched and listed.
+    /// The namespace of the pods that are read, patched and listed.
     pods: String,
-    /// Where others come to be while that is measured.
+    /// The namespace of the pods that are created.
     new_pods: String,
     maps: String,
-    /// How many names and texts were used.
+    /// The number of names and texts used so far.
     written: AtomicU64,
 }
 
@@ -91,7 +91,7 @@ impl Load {
         })
     }
 
-    /// Does `each` for a [`TURN`], or `most` times, by so many workers on one connection.
+    /// Does `each` for a [`TURN_DURATION`], or `most` times, by so many workers on one connection.
     async fn run<F>(
         &self,
         workers: u64,
@@ -108,7 +108,7 @@ impl Load {
             let mut took = Vec::new();
             loop {
                 let (number, sent) = (next.fetch_add(1, Ordering::Relaxed), clock.now());
-                if number >= most || sent - began >= TURN {
+                if number >= most || sent - began >= TURN_DURATION {
                     return anyhow::Ok(took);
                 }
                 each(self.connection.clone(), number).await?;
@@ -125,8 +125,7 @@ impl Load {
         })
     }
 
-    /// Has so many workers do something for a turn, on a machine that has finished
-    /// what was asked before.
+    /// Runs a task with so many workers for a turn, after the machine has become idle.
     pub(crate) async fn perform(&self, task: Task, workers: u64) -> anyhow::Result<Turn<Rate>> {
         let pool = match task {
             Task::Create => self.new_pods(POOL),
@@ -135,7 +134,7 @@ impl Load {
         self.turn(async {
             match task {
                 Task::Create => self.create_pods(workers, &pool).await,
-                Task::Hello => self.say_hello(workers).await,
+                Task::Hello => self.get_health(workers).await,
                 Task::Get => self.get_pods(workers).await,
                 Task::Patch => self.patch_pods(workers).await,
                 Task::Apply => self.apply_maps(workers).await,
@@ -144,7 +143,7 @@ impl Load {
         .await
     }
 
-    /// Measures once the machine has nothing else to do, and what the host takes meanwhile.
+    /// Measures after the machine has become idle, and also the time that the host takes meanwhile.
     async fn turn<T>(
         &self,
         measure: impl Future<Output = anyhow::Result<T>>,
@@ -158,22 +157,22 @@ impl Load {
         })
     }
 
-    /// Waits until the machine has nothing to do: whoever had the turn before has
-    /// watchers to tell, and garbage to collect.
+    /// Waits until the machine is idle: the server of the turn before may still send to watchers and
+    /// collect garbage.
     async fn until_idle(&self) -> anyhow::Result<()> {
-        for _ in 0..MOMENTS {
+        for _ in 0..MAX_IDLE_CHECKS {
             let before = Processors::now()?;
-            self.world.clock().sleep(MOMENT).await;
-            // A control plane at rest takes some per cent of it.
-            if (Processors::now()?.busy - before.busy) * 10 <= MOMENT {
+            self.world.clock().sleep(IDLE_CHECK_INTERVAL).await;
+            // An idle control plane takes a few per cent.
+            if (Processors::now()?.busy - before.busy) * 10 <= IDLE_CHECK_INTERVAL {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Pods that have a name that no other has, written before the clock runs: it
-    /// is the server that is measured.
+    /// Pods with unique names, encoded before the measurement starts, so that only the server is
+    /// measured.
     fn new_pods(&self, count: u64) -> Vec<Bytes> {
         let first = self.written.fetch_add(count, Ordering::Relaxed);
         (first..first + count)
@@ -189,14 +188,14 @@ impl Load {
         .await
     }
 
-    /// Creates the pods that are read, patched and listed, which warms both sides up.
+    /// Creates the pods that are read, patched and listed, which also warms up client and server.
     pub(crate) async fn fill(&self) -> anyhow::Result<()> {
         let next = AtomicU64::new(0);
         let worker = || async {
             let mut connection = self.connection.clone();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= COUNT {
+                if number >= POD_COUNT {
                     return anyhow::Ok(());
                 }
                 let pod = new_pod(number).to_string();
@@ -207,7 +206,7 @@ impl Load {
         Ok(())
     }
 
-    async fn say_hello(&self, workers: u64) -> anyhow::Result<Rate> {
+    async fn get_health(&self, workers: u64) -> anyhow::Result<Rate> {
         self.run(workers, u64::MAX, |mut connection, _| async move {
             connection.get("/livez").await
         })
@@ -217,7 +216,7 @@ impl Load {
     async fn get_pods(&self, workers: u64) -> anyhow::Result<Rate> {
         self.run(workers, u64::MAX, |mut connection, number| async move {
             connection
-                .get(&format!("{}/p-{}", self.pods, number % COUNT))
+                .get(&format!("{}/p-{}", self.pods, number % POD_COUNT))
                 .await
         })
         .await
@@ -225,8 +224,8 @@ impl Load {
 
     async fn patch_pods(&self, workers: u64) -> anyhow::Result<Rate> {
         self.run(workers, u64::MAX, |mut connection, number| async move {
-            let line = format!("PATCH {}/p-{}", self.pods, number % COUNT);
-            let patch = json!({"metadata": {"labels": {"patched": self.unlike_before()}}});
+            let line = format!("PATCH {}/p-{}", self.pods, number % POD_COUNT);
+            let patch = json!({"metadata": {"labels": {"patched": self.unique_text()}}});
             let body = Bytes::from(patch.to_string());
             let media_type = "application/merge-patch+json";
             connection.call_with(&line, media_type, body).await
@@ -236,11 +235,11 @@ impl Load {
 
     async fn apply_maps(&self, workers: u64) -> anyhow::Result<Rate> {
         self.run(workers, u64::MAX, |mut connection, number| async move {
-            // Workers are never at one object at once.
+            // No two workers apply the same object at once.
             let name = format!("applied-{}", number % (2 * workers - 1));
             let line = format!("PATCH {}/{name}?fieldManager=bench&force=true", self.maps);
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name}, "data": {"number": self.unlike_before()}});
+                "metadata": {"name": name}, "data": {"number": self.unique_text()}});
             let body = Bytes::from(map.to_string());
             let media_type = "application/apply-patch+yaml";
             connection.call_with(&line, media_type, body).await
@@ -248,8 +247,8 @@ impl Load {
         .await
     }
 
-    /// A text that no write had before, so that every write changes something.
-    fn unlike_before(&self) -> String {
+    /// A text that no write has had before, so that every write changes something.
+    fn unique_text(&self) -> String {
         self.written.fetch_add(1, Ordering::Relaxed).to_string()
     }
 
@@ -260,8 +259,8 @@ impl Load {
             let began = clock.now();
             let mut connection = self.connection.clone();
             let line = format!("GET {}", self.pods);
-            let mut answer = connection.send(&line, "", Bytes::new()).await?;
-            while answer.piece().await?.is_some() {}
+            let mut response = connection.send(&line, "", Bytes::new()).await?;
+            while response.chunk().await?.is_some() {}
             Ok(clock.now() - began)
         })
         .await
@@ -269,7 +268,7 @@ impl Load {
 
     /// Deliveries a second to so many watchers of so many changes.
     pub(crate) async fn fan_out(&self, watchers: u64, changes: u64) -> anyhow::Result<Turn<f64>> {
-        // As many as Kubernetes allows.
+        // The limit of concurrent streams in Kubernetes.
         const STREAMS_EACH: u64 = 100;
         let name = format!("watched-{}", self.written.fetch_add(1, Ordering::Relaxed));
         let map = json!({"metadata": {"name": name}, "data": {"k": "new"}});
@@ -287,11 +286,11 @@ impl Load {
             let connection = self.target.connect(&self.world).await?;
             for _ in 0..STREAMS_EACH.min(watchers - counting.len() as u64) {
                 let mut connection = connection.clone();
-                let mut answer = connection.send(&line, "", Bytes::new()).await?;
+                let mut response = connection.send(&line, "", Bytes::new()).await?;
                 let mut left = changes;
                 counting.push(self.world.tasks().spawn("watcher", async move {
                     while left > 0 {
-                        let piece = answer.piece().await?.context("the watch ended")?;
+                        let piece = response.chunk().await?.context("the watch ended")?;
                         let lines = piece.iter().filter(|byte| **byte == b'\n').count();
                         left = left.saturating_sub(lines as u64);
                     }
@@ -317,7 +316,7 @@ impl Load {
     }
 }
 
-/// Makes a namespace that pods can be created in: its path.
+/// Creates a namespace and waits until pods can be created in it. Returns its path.
 async fn new_namespace(world: &World, connection: &mut Connection) -> anyhow::Result<String> {
     const NAMESPACES: &str = "/api/v1/namespaces";
     let wanted = json!({"metadata": {"generateName": "bench-"}});
@@ -325,7 +324,7 @@ async fn new_namespace(world: &World, connection: &mut Connection) -> anyhow::Re
     let created: Value = serde_json::from_slice(&created)?;
     let name = created["metadata"]["name"].as_str().context("no name")?;
     let path = format!("{NAMESPACES}/{name}");
-    // Pods need their account.
+    // Pods need the service account.
     let account = format!("{path}/serviceaccounts/default");
     let there = world.clock().timeout(Duration::from_secs(30), async {
         while connection.get(&account).await.is_err() {
@@ -336,8 +335,7 @@ async fn new_namespace(world: &World, connection: &mut Connection) -> anyhow::Re
     Ok(path)
 }
 
-/// A pod as somebody sends it, of about 3 KB once it is stored, which no
-/// scheduler takes.
+/// A pod to create, of about 3 KB when it is stored, which no scheduler schedules.
 fn new_pod(number: u64) -> Value {
     let mut pod = pods::pod(number);
     let labels = pod["metadata"]["labels"].take();

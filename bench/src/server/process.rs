@@ -14,7 +14,7 @@ pub(crate) struct Process {
     child: Child,
     /// How to reach it.
     pub(crate) target: Target,
-    /// From the start of the process to its first answer.
+    /// From the start of the process to its first response.
     pub(crate) started_in: Duration,
     /// Where its kubeconfig is.
     pub(crate) kubeconfig: PathBuf,
@@ -105,13 +105,13 @@ impl Drop for Unready {
 }
 
 fn end(child: &mut Child) {
-    // One that has ended by itself is fine too.
+    // The process may have ended already.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// The processes of a server, which are halted while others have their turn: what a
-/// control plane does at rest takes the time and the caches of whoever is measured.
+/// The processes of a server, which are stopped while others are measured, because an idle control
+/// plane uses processor time and caches too.
 pub(crate) struct Processes(Vec<u32>);
 
 impl Processes {
@@ -140,7 +140,7 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // Those that have ended need it no more.
+        // Processes that have ended cannot be continued.
         let _ = self.go_on();
     }
 }
@@ -150,7 +150,7 @@ impl Drop for Processes {
 pub(crate) struct Processors {
     /// For how long they worked.
     pub(crate) busy: Duration,
-    /// For how long there was work, and others had them: those with whom the host is shared.
+    /// The steal time: for how long the host gave the processors to other machines.
     pub(crate) stolen: Duration,
 }
 

@@ -118,9 +118,9 @@ mod tests {
         for good in ["0", "1s", "-1.5h", "1h2m3.4s", "+5ms"] {
             assert_eq!(duration_fault(good), None, "{good}");
         }
-        let told = |text: &str| duration_fault(text).unwrap();
-        assert_eq!(told("x"), r#"time: invalid duration "x""#);
-        assert_eq!(told("5"), r#"time: missing unit in duration "5""#);
-        assert_eq!(told("5d"), r#"time: unknown unit "d" in duration "5d""#);
+        let fault_of = |text: &str| duration_fault(text).unwrap();
+        assert_eq!(fault_of("x"), r#"time: invalid duration "x""#);
+        assert_eq!(fault_of("5"), r#"time: missing unit in duration "5""#);
+        assert_eq!(fault_of("5d"), r#"time: unknown unit "d" in duration "5d""#);
     }
 }

@@ -18,7 +18,7 @@ pub enum Rounding {
 #[error("invalid value for IntOrString: {0}")]
 pub struct ScaleError(String);
 
-/// The number itself, or the share of `total` that a text like `25%` stands for.
+/// The number itself, or the percentage of `total` that a text like `25%` is.
 pub fn scaled_value(value: &Value, total: i64, rounding: Rounding) -> Result<i64, ScaleError> {
     if let Some(number) = value.as_i64() {
         return Ok(number);

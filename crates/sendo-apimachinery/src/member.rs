@@ -9,9 +9,8 @@ use serde_json::{Map, Value};
 /// A name that is looked up, in the order of texts.
 ///
 /// Rules ask for hundreds of members of each object, nearly all of which are not
-/// there. Names are so short that it takes longest to call a function that compares
-/// them; here they are compared in place: the first letters, which most often differ,
-/// then eight at a time.
+/// there. Names are so short that the call of a comparison function takes longest, so they are
+/// compared inline: the first bytes, which most often differ, then eight bytes at a time.
 #[derive(PartialEq, Eq, Hash, RefCast)]
 #[repr(transparent)]
 struct Name(str);
@@ -20,10 +19,10 @@ impl Ord for Name {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let (mut one, mut other) = (self.0.as_bytes(), other.0.as_bytes());
-        if let (Some(letter), Some(other_letter)) = (one.first(), other.first())
-            && letter != other_letter
+        if let (Some(byte), Some(other_byte)) = (one.first(), other.first())
+            && byte != other_byte
         {
-            return letter.cmp(other_letter);
+            return byte.cmp(other_byte);
         }
         while let (Some((eight, rest)), Some((other_eight, other_rest))) =
             (one.split_first_chunk(), other.split_first_chunk())

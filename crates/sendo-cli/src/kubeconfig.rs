@@ -1,4 +1,4 @@
-//! The file by which clients find the cluster.
+//! The kubeconfig of the cluster's administrator.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,19 +9,19 @@ use kube::config::Kubeconfig;
 /// The cluster's name in the file.
 const CLUSTER: &str = "sendo";
 
-/// Refuses a file that somebody may miss: one that is not only about a cluster of ours.
+/// Fails if the file has other clusters than Sendo's, because they would be lost.
 pub(crate) fn check_replaceable(path: &Path) -> Result<()> {
-    // What cannot be read is told when it is written.
+    // If the file cannot be read, writing it reports why.
     let Ok(found) = std::fs::read_to_string(path) else {
         return Ok(());
     };
-    let only_ours = |config: Kubeconfig| {
+    let only_sendo = |config: Kubeconfig| {
         config
             .clusters
             .iter()
             .all(|cluster| cluster.name == CLUSTER)
     };
-    if !found.trim().is_empty() && !Kubeconfig::from_yaml(&found).is_ok_and(only_ours) {
+    if !found.trim().is_empty() && !Kubeconfig::from_yaml(&found).is_ok_and(only_sendo) {
         bail!(
             "{} is not a kubeconfig of Sendo alone and would be lost: choose another place with --kubeconfig FILE",
             path.display()
@@ -30,7 +30,7 @@ pub(crate) fn check_replaceable(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes `content` so that only its owner can read it: it holds the administrator's key.
+/// Writes `content` so that only the owner can read it, because it has the administrator's key.
 pub(crate) fn write(path: &Path, content: &str) -> Result<()> {
     let fix = || {
         format!(
@@ -44,7 +44,7 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<()> {
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder).with_context(fix)?;
     }
-    // Beside its place first: whoever reads it finds the old one or the new one, never half of it.
+    // Written to another file and renamed, so that readers see the old or the new content as a whole.
     let draft = path.with_extension(format!("{}.new", std::process::id()));
     let written = private_file(&draft)
         .and_then(|mut file| file.write_all(content.as_bytes()))
@@ -58,7 +58,7 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<()> {
 #[cfg(unix)]
 fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
-    // Never a file, or a link, that somebody else has laid there.
+    // Removed first, so that no file or link of another user is written to.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_owner_can_read_it() {
+    fn only_the_owner_can_read_the_kubeconfig() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/down/config");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_names_the_flag() {
+    fn a_write_error_names_the_flag() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_alone_is_not_replaced() {
+    fn a_kubeconfig_with_other_clusters_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         check_replaceable(&path).unwrap();
@@ -112,16 +112,16 @@ mod tests {
             let clusters: Vec<_> = names.iter().map(cluster).collect();
             json!({"apiVersion": "v1", "kind": "Config", "clusters": clusters}).to_string()
         };
-        for ours in [String::new(), "\n".to_owned(), with(&[]), with(&["sendo"])] {
-            std::fs::write(&path, &ours).unwrap();
-            check_replaceable(&path).unwrap_or_else(|error| panic!("{ours}: {error}"));
+        for replaceable in [String::new(), "\n".to_owned(), with(&[]), with(&["sendo"])] {
+            std::fs::write(&path, &replaceable).unwrap();
+            check_replaceable(&path).unwrap_or_else(|error| panic!("{replaceable}: {error}"));
         }
-        for theirs in [
+        for other in [
             with(&["production"]),
             with(&["sendo", "production"]),
-            "dear".to_owned(),
+            "text".to_owned(),
         ] {
-            std::fs::write(&path, &theirs).unwrap();
+            std::fs::write(&path, &other).unwrap();
             let error = check_replaceable(&path).unwrap_err().to_string();
             assert!(error.contains("--kubeconfig FILE"), "{error}");
         }

@@ -1,4 +1,4 @@
-//! The `sendo` command: an embedded Kubernetes on this machine, and what to do with it.
+//! The `sendo` command: an embedded Kubernetes cluster on this machine.
 
 mod demo;
 mod kubeconfig;
@@ -24,7 +24,7 @@ enum Command {
     Up(up::Up),
 }
 
-/// A request allocates hundreds of small values: this makes them a quarter cheaper.
+/// A request allocates hundreds of small values, and takes a quarter less time with mimalloc.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command with threads for those who ask, and others for the cluster's own parts.
+/// Runs the command with one runtime for the API server and another for the cluster's other parts.
 fn start(up: up::Up) -> anyhow::Result<()> {
     let serving = Runtime::new().context("start the runtime")?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,10 +1,10 @@
-//! What a person reads: plain lines, with colour where the screen is a terminal.
+//! Output for people: lines of text, with colour if the output is a terminal.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::Duration;
 
-/// Where lines go, and whether they may have colour.
+/// The stream for lines, and whether they have colour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     stream: Stream,
@@ -40,20 +40,20 @@ impl Screen {
         }
     }
 
-    /// A component that is ready, what there is to know of it, and how long it took.
+    /// A component that is ready, its description, and how long it took.
     pub(crate) fn ready(&self, component: &str, about: &str, took: Duration) {
         let tick = self.paint(GREEN, "✓");
         let took = self.paint(DIM, &format!("{:>6} ms", took.as_millis()));
         self.line(format!("{tick} {component:<20}{took}  {about}"));
     }
 
-    /// The title of a part.
+    /// The title of a section.
     pub(crate) fn title(&self, text: &str) {
         self.line(String::new());
         self.line(self.paint(BOLD, text));
     }
 
-    /// A step of a story that has come true: what was done, and what was seen.
+    /// A step of the demo that has succeeded: what was done, and what was seen.
     pub(crate) fn step(&self, did: &str, saw: &str) {
         self.line(format!("{} {did}", self.paint(GREEN, "✓")));
         for line in saw.lines() {
@@ -71,8 +71,7 @@ impl Screen {
         self.line(text.to_string());
     }
 
-    /// What went wrong, with its causes, each told once: some errors end with
-    /// what caused them.
+    /// An error with its causes. A cause that the message before ends with is not repeated.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut text = String::new();
         for cause in error.chain().map(ToString::to_string) {
@@ -92,7 +91,7 @@ impl Screen {
     }
 
     fn line(&self, line: String) {
-        // A reader that has gone away, such as `head`, is no reason to fail.
+        // A closed pipe, as of `head`, is no error.
         let _ = match self.stream {
             Stream::Out => writeln!(stdout(), "{line}"),
             Stream::Err => writeln!(stderr(), "{line}"),

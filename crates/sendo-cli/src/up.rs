@@ -1,4 +1,4 @@
-//! `sendo up`: the embedded cluster, until Ctrl-C.
+//! `sendo up`: runs the embedded cluster until Ctrl-C.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ enum RuntimeName {
 }
 
 impl Up {
-    /// Runs the cluster; its own parts, beside the API server, on the given runtime.
+    /// Runs the cluster: the API server on this runtime, its other parts on the given one.
     pub(crate) async fn run(self, parts: &Handle) -> Result<()> {
         self.start_logging()?;
         let screen = Screen::stdout();
@@ -95,7 +95,7 @@ impl Up {
         kubeconfig::check_replaceable(&self.kubeconfig)?;
         let began = Instant::now();
         let options = self.cluster_options(&world, parts)?;
-        let cluster = Cluster::start_and_tell(&world, options, |component| {
+        let cluster = Cluster::start_with_progress(&world, options, |component| {
             screen.ready(&component.name, &component.about, began.elapsed());
         })
         .await
@@ -122,7 +122,7 @@ impl Up {
         }
     }
 
-    /// Names the flag that helps, where there is one.
+    /// Adds the flag that helps to the error, if there is one.
     fn with_fix(&self, error: StartError) -> anyhow::Error {
         let is_listen = matches!(error, StartError::Serve(ServeError::Listen { .. }));
         let error = anyhow::Error::new(error);
@@ -135,7 +135,7 @@ impl Up {
         }
     }
 
-    /// Tells what there is to try, plays the story, and waits for the end.
+    /// Plays the demo, prints what to try, and waits for a signal.
     async fn stay(&self, screen: &Screen, cluster: &Cluster, world: &World) -> Result<()> {
         let ended = wait_for_signal();
         let stay = async {
@@ -143,7 +143,7 @@ impl Up {
                 demo::play(screen, cluster, world, self.sabotage.as_deref()).await?;
             }
             if !self.once {
-                self.tell_what_to_try(screen);
+                self.print_what_to_try(screen);
                 std::future::pending::<()>().await;
             }
             Ok(())
@@ -155,7 +155,7 @@ impl Up {
         }
     }
 
-    fn tell_what_to_try(&self, screen: &Screen) {
+    fn print_what_to_try(&self, screen: &Screen) {
         screen.title("Try");
         screen.command(&format!("export KUBECONFIG={}", absolute(&self.kubeconfig)));
         screen.command("kubectl get nodes");

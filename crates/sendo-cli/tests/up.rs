@@ -1,4 +1,4 @@
-//! The `sendo up` command, as a person runs it.
+//! End-to-end tests of the command `sendo up`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// The scheduler's name among the controllers, so that it can be left out like them.
+/// The scheduler's name in a choice of controllers.
 pub(crate) const SCHEDULER: &str = "scheduler";
 
-/// A choice of controllers, written as Kubernetes' controller manager has it:
+/// A choice of controllers, in the format of `kube-controller-manager --controllers`:
 /// names separated by commas, `*` for all, `-name` to leave one out.
 ///
 /// ```
@@ -19,7 +19,7 @@ pub(crate) const SCHEDULER: &str = "scheduler";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(BTreeSet<&'static str>);
 
-/// A name that no controller has.
+/// The error for a name that no controller has.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no controller called `{name}`: choose from {}", known().collect::<Vec<_>>().join(", "))]
 pub struct UnknownController {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_add_and_names_with_a_dash_leave_out() {
+    fn names_with_a_dash_are_left_out() {
         let parse = |text: &str| text.parse::<Controllers>().unwrap();
         assert_eq!(parse("*"), Controllers::all());
         assert_eq!(parse(""), Controllers::none());

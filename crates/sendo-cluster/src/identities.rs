@@ -1,4 +1,4 @@
-//! Whom the parts of a cluster run as: none of them is an administrator.
+//! The users as which the parts of a cluster run; none of them is an administrator.
 //!
 //! The scheduler, the controller manager and the nodes are the users that
 //! Kubernetes gives these names and roles. A controller's writes are made by a
@@ -16,24 +16,24 @@ use sendo_server::{ApiServer, User};
 /// The namespace of the controllers' accounts.
 const SYSTEM: &str = "kube-system";
 
-/// The user that the controller manager is.
+/// The user of the controller manager.
 pub(crate) fn controller_manager() -> User {
     User::new("system:kube-controller-manager", [""; 0])
 }
 
-/// The user that the scheduler is.
+/// The user of the scheduler.
 pub(crate) fn scheduler() -> User {
     User::new("system:kube-scheduler", [""; 0])
 }
 
-/// The user that the agent of a node is.
+/// The user of the agent of a node.
 pub(crate) fn node(name: &str) -> User {
     User::new(format!("system:node:{name}"), ["system:nodes"])
 }
 
-/// The account of a controller; `None` for one that is the controller manager itself.
+/// The service account of a controller; `None` for one that uses the controller manager's user.
 ///
-/// Kubernetes called most roles after the controllers, and some otherwise.
+/// In Kubernetes most roles have the name of their controller, and some another one.
 fn account(controller: &str) -> Option<&str> {
     Some(match controller {
         "serviceaccount-token-controller" => return None,
@@ -56,18 +56,18 @@ fn account(controller: &str) -> Option<&str> {
     })
 }
 
-/// The client by which a controller writes.
-pub(crate) fn client_of(server: &ApiServer, controller: &str) -> Option<kube::Client> {
+/// The client with which a controller writes.
+pub(crate) fn client_for(server: &ApiServer, controller: &str) -> Option<kube::Client> {
     let user = User::service_account(SYSTEM, account(controller)?);
     Some(kube::Client::new(server.as_user(user), "default"))
 }
 
-/// Lets controllers do what Kubernetes' own need not.
+/// Grants controllers rights that those of Kubernetes do not need.
 ///
-/// Programs written with `sendo` change a part of an object by a patch, where
-/// Kubernetes' controllers put the whole. Whoever may update something may
-/// therefore patch it here, and [`BEYOND`] lists what else one needs. It is
-/// given by a role of its own beside Kubernetes', called `sendo:controller:…`.
+/// Programs written with `sendo` change a part of an object with a patch, where Kubernetes'
+/// controllers update the whole. An account that may update a resource may therefore patch it
+/// here, and [`EXTRA_RULES`] lists what else one needs. A role `sendo:controller:…`, in addition to
+/// that of Kubernetes, grants both.
 ///
 /// # Errors
 /// If a role or binding cannot be written.
@@ -75,7 +75,7 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
     let roles: Api<ClusterRole> = Api::all(client.clone());
     let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
     let (roles, bindings) = (&roles, &bindings);
-    // Some share an account.
+    // Some controllers share an account.
     let accounts: BTreeSet<_> = controllers
         .iter()
         .filter_map(|name| account(name))
@@ -84,9 +84,10 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
         let own = roles
             .get_opt(&format!("system:controller:{account}"))
             .await?;
-        let rules: Vec<PolicyRule> = patches(own.and_then(|role| role.rules).unwrap_or_default())
-            .chain(beyond(account))
-            .collect();
+        let rules: Vec<PolicyRule> =
+            patch_rules(own.and_then(|role| role.rules).unwrap_or_default())
+                .chain(extra_rules(account))
+                .collect();
         if rules.is_empty() {
             return Ok(());
         }
@@ -114,7 +115,7 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
                 ..Subject::default()
             }]),
         };
-        // Both kinds can be created by a PUT, which is right on a new store and on an old one.
+        // A PUT creates roles and bindings that do not exist, so it works on new and on used stores.
         let plain = PostParams::default();
         roles.replace(&name, &plain, &role).await?;
         bindings.replace(&name, &plain, &binding).await?;
@@ -123,8 +124,8 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
     try_join_all(grants).await.map(drop)
 }
 
-/// The same rules for `patch` where they let somebody `update` and not patch.
-fn patches(rules: Vec<PolicyRule>) -> impl Iterator<Item = PolicyRule> {
+/// The rules that allow `update` and not `patch`, with `patch` instead.
+fn patch_rules(rules: Vec<PolicyRule>) -> impl Iterator<Item = PolicyRule> {
     let has = |rule: &PolicyRule, verb: &str| rule.verbs.iter().any(|own| own == verb);
     let partial = rules
         .into_iter()
@@ -135,19 +136,21 @@ fn patches(rules: Vec<PolicyRule>) -> impl Iterator<Item = PolicyRule> {
     })
 }
 
-/// What an account needs beyond that.
-struct Beyond {
+/// A right that an account needs in addition.
+struct ExtraRule {
     account: &'static str,
     verbs: &'static [&'static str],
     group: &'static str,
     resources: &'static [&'static str],
 }
 
-const BEYOND: &[Beyond] = &[];
+const EXTRA_RULES: &[ExtraRule] = &[];
 
-fn beyond(account: &str) -> impl Iterator<Item = PolicyRule> {
+fn extra_rules(account: &str) -> impl Iterator<Item = PolicyRule> {
     let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let rules = BEYOND.iter().filter(move |rule| rule.account == account);
+    let rules = EXTRA_RULES
+        .iter()
+        .filter(move |rule| rule.account == account);
     rules.map(move |rule| PolicyRule {
         verbs: own(rule.verbs),
         api_groups: Some(vec![rule.group.to_owned()]),
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_updates_may_patch_the_same() {
+    fn a_rule_for_update_also_allows_patch() {
         let rule = |verbs: &[&str], resource: &str| PolicyRule {
             verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
             resources: Some(vec![resource.to_owned()]),
@@ -172,7 +175,7 @@ mod tests {
             rule(&["patch", "update"], "b"),
             rule(&["get"], "c"),
         ];
-        let more: Vec<_> = patches(rules).collect();
+        let more: Vec<_> = patch_rules(rules).collect();
         assert_eq!(more, [rule(&["patch"], "a/status")]);
     }
 }

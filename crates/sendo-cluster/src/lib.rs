@@ -35,24 +35,24 @@ pub use sendo_node::{Pace, Runtime};
 pub use sendo_server::ServeError;
 pub use sendo_store::{Disk, OpenError, Retention, Store};
 
-/// What a cluster is made of.
+/// The options of a cluster.
 #[derive(Clone)]
 pub struct ClusterOptions {
-    /// How many nodes: `node-0`, `node-1`, …; 2 by default.
+    /// The number of nodes, named `node-0`, `node-1`, …; 2 by default.
     pub nodes: u8,
     /// What the nodes do with pods; simulated containers by default.
     pub runtime: Runtime,
     /// Which controllers run; all of them by default.
     pub controllers: Controllers,
-    /// Where the API server listens, over TLS. `None`, the default: nowhere,
-    /// and [`Cluster::client`] calls it in this process.
+    /// The address on which the API server listens, with TLS. `None`, the default: it does not
+    /// listen, and [`Cluster::client`] calls it in this process.
     pub listen: Option<SocketAddr>,
-    /// Where objects are kept, a [`Disk`] for one: a cluster started on a store
-    /// that has been used goes on where that one ended. `None`, the default: in memory.
+    /// The store of the objects, for example a [`Disk`]: a cluster on a used store has the objects of
+    /// the one before. `None`, the default: a store in memory.
     pub store: Option<Arc<dyn Store>>,
-    /// Where the controllers, the scheduler and the nodes run. `None`, the
-    /// default: on the runtime that starts the cluster, with the API server. On
-    /// one of their own they do not get into the way of those who ask from outside.
+    /// The runtime of the controllers, the scheduler and the nodes. `None`, the default: the runtime
+    /// that starts the cluster, which also runs the API server. With a runtime of their own they do
+    /// not delay requests from outside.
     pub parts_on: Option<Handle>,
 }
 
@@ -69,8 +69,8 @@ impl Default for ClusterOptions {
     }
 }
 
-/// How long a part may take to become ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a component may take to become ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ pub enum StartError {
     /// The API server cannot be served where it should be.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The cluster's certificate authority could not be made, or kept.
+    /// The cluster's certificate authority could not be created or stored.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     /// The roles of the cluster's controllers could not be written.
@@ -98,7 +98,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    fn of(component: &Component, cause: sendo::Error) -> Self {
+    fn for_component(component: &Component, cause: sendo::Error) -> Self {
         StartError::Part {
             part: component.name.clone(),
             cause,
@@ -106,26 +106,26 @@ impl StartError {
     }
 }
 
-/// A part of the cluster that has become ready.
+/// A component of the cluster that has become ready.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
-    /// What there is to know of it.
+    /// A description: its address, its names or its capacity.
     pub about: String,
 }
 
 /// A running cluster.
 ///
-/// Stop it with [`Cluster::stop`]; dropped without, its tasks end when the world's do.
+/// Stop it with [`Cluster::stop`]; if it is dropped instead, its tasks end with the world's.
 pub struct Cluster {
     world: World,
     server: ApiServer,
     store: Arc<dyn Store>,
     serving: Option<Serving>,
-    /// Where they run.
+    /// The runtime of the parts.
     parts_on: Handle,
-    /// In the order they were started.
+    /// The managers, in the order in which they were started.
     parts: Vec<Running>,
 }
 
@@ -139,19 +139,22 @@ impl Cluster {
     /// Starts a cluster in `world`; returns when every part of it is ready.
     ///
     /// # Errors
-    /// If the address cannot be listened on, or a part fails to start. Nothing is left running then.
+    /// If the address cannot be listened on, or a part fails to start. Nothing runs afterwards.
     pub async fn start(world: &World, options: ClusterOptions) -> Result<Self, StartError> {
-        Cluster::start_and_tell(world, options, |_| {}).await
+        Cluster::start_with_progress(world, options, |_| {}).await
     }
 
-    /// The same, telling of each part as it becomes ready.
-    pub async fn start_and_tell(
+    /// The same, and calls `report` for each component that becomes ready.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub async fn start_with_progress(
         world: &World,
         options: ClusterOptions,
-        mut tell: impl FnMut(&Component),
+        mut report: impl FnMut(&Component),
     ) -> Result<Self, StartError> {
         let world = world.child("cluster");
-        match Cluster::assemble(&world, options, &mut tell).await {
+        match Cluster::assemble(&world, options, &mut report).await {
             Ok(cluster) => Ok(cluster),
             Err(error) => {
                 world.tasks().stop().await;
@@ -163,7 +166,7 @@ impl Cluster {
     async fn assemble(
         world: &World,
         options: ClusterOptions,
-        tell: &mut impl FnMut(&Component),
+        report: &mut impl FnMut(&Component),
     ) -> Result<Self, StartError> {
         let store = match options.store {
             Some(store) => store,
@@ -184,7 +187,7 @@ impl Cluster {
             let authority = Authority::kept_in(&*store, world.clock().wall()).await?;
             root_ca = authority.pem();
             let listening = server.serve(address, authority).await?;
-            tell(&Component {
+            report(&Component {
                 name: "API server".to_owned(),
                 about: format!("https://{}", listening.address()),
             });
@@ -204,8 +207,8 @@ impl Cluster {
             root_ca,
             token_signer: TokenSigner::new(move |claims| signer.sign(claims)),
         };
-        // All begin, and then each is waited for: none needs another to get ready.
-        let mut begun = Vec::new();
+        // All are started before the first is waited for: none needs another to become ready.
+        let mut started = Vec::new();
         let chosen = options.controllers;
         let workloads = sendo_workloads::manager(&settings, |name| chosen.includes(name));
         let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
@@ -214,14 +217,14 @@ impl Cluster {
             granted.map_err(|cause| StartError::Roles(Box::new(cause)))?;
             let server = cluster.server.clone();
             let config = Config {
-                client_of: Some(Arc::new(move |name| identities::client_of(&server, name))),
+                client_of: Some(Arc::new(move |name| identities::client_for(&server, name))),
                 ..cluster.config(identities::controller_manager(), "kube-controller-manager")
             };
             let component = Component {
                 name: "controllers".to_owned(),
                 about: names.join(", "),
             };
-            begun.push(cluster.begin(component, workloads, config)?);
+            started.push(cluster.start_part(component, workloads, config)?);
         }
         if chosen.includes(controllers::SCHEDULER) {
             let config = cluster.config(identities::scheduler(), "kube-scheduler");
@@ -230,7 +233,7 @@ impl Cluster {
                 about: sendo_scheduler::NAME.to_owned(),
             };
             let scheduler = sendo_scheduler::manager();
-            begun.push(cluster.begin(component, scheduler, config)?);
+            started.push(cluster.start_part(component, scheduler, config)?);
         }
         for number in 0..options.nodes {
             let node = NodeOptions {
@@ -243,18 +246,18 @@ impl Cluster {
                 about: format!("{} cpu, {}, {} pods", node.cpu, node.memory, node.pods),
                 name: node.name,
             };
-            begun.push(cluster.begin(component, agent, config)?);
+            started.push(cluster.start_part(component, agent, config)?);
         }
-        for (component, part) in begun {
+        for (component, part) in started {
             cluster.await_ready(&component, &part).await?;
             cluster.parts.push(part);
-            tell(&component);
+            report(&component);
         }
         cluster.server.all_up();
         Ok(cluster)
     }
 
-    /// How a part runs that is this user, and books its fields under that manager.
+    /// The configuration of a part that runs as this user, with this field manager.
     fn config(&self, user: User, field_manager: &str) -> Config {
         let _on = self.parts_on.enter();
         let client = kube::Client::new(self.server.as_user(user), "default");
@@ -264,8 +267,8 @@ impl Cluster {
         }
     }
 
-    /// Starts a part, which gets ready while others do.
-    fn begin(
+    /// Starts a part without waiting until it is ready.
+    fn start_part(
         &self,
         component: Component,
         manager: Manager,
@@ -274,21 +277,27 @@ impl Cluster {
         let _on = self.parts_on.enter();
         match manager.start(config) {
             Ok(part) => Ok((component, part)),
-            Err(cause) => Err(StartError::of(&component, cause)),
+            Err(cause) => Err(StartError::for_component(&component, cause)),
         }
     }
 
     async fn await_ready(&self, component: &Component, part: &Running) -> Result<(), StartError> {
         let clock = self.world.clock();
-        if clock.timeout(PATIENCE, part.ready()).await.is_some() {
+        if clock.timeout(READY_TIMEOUT, part.ready()).await.is_some() {
             return Ok(());
         }
         let waits: Vec<_> = part.waits_for();
-        let cause = format!("still waiting after {PATIENCE:?} for {}", waits.join(", "));
-        Err(StartError::of(component, sendo::Error::message(cause)))
+        let cause = format!(
+            "still waiting after {READY_TIMEOUT:?} for {}",
+            waits.join(", ")
+        );
+        Err(StartError::for_component(
+            component,
+            sendo::Error::message(cause),
+        ))
     }
 
-    /// The world the cluster lives in.
+    /// The world in which the cluster runs.
     pub fn world(&self) -> &World {
         &self.world
     }
@@ -303,7 +312,7 @@ impl Cluster {
         &self.server
     }
 
-    /// Where the API server keeps its objects.
+    /// The store of the API server.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -313,7 +322,7 @@ impl Cluster {
         self.serving.as_ref().map(Serving::kubeconfig)
     }
 
-    /// Stops in order: nodes, scheduler and controllers, which write; then the server.
+    /// Stops the parts that write (nodes, scheduler, controllers), then the server.
     pub async fn stop(self) {
         for part in self.parts.into_iter().rev() {
             if let Err(error) = part.stop().await {

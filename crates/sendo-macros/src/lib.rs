@@ -1,4 +1,4 @@
-//! Attributes of Sendo. Used through `sendo_test::test`.
+//! The attribute macro `sendo_test::test`.
 
 use proc_macro::TokenStream;
 use quote::quote;
@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Ident, ItemFn, LitInt, Token, parse_macro_input};
 
-/// What stands in the attribute's brackets.
+/// The arguments of the attribute.
 #[derive(Default)]
 struct Arguments {
     seed: Option<u64>,
@@ -43,8 +43,8 @@ impl Parse for Arguments {
 ///
 /// The function takes the cluster:
 /// `#[sendo_test::test] async fn name(cluster: TestCluster) { … }`.
-/// It runs on a single thread whose clock moves only when everybody waits, so a
-/// day passes in moments and a seed gives the same run every time. With
+/// It runs on a single thread with paused time, which advances only when all tasks wait, so that a
+/// day passes in seconds and a seed gives the same run every time. With
 /// `seed = N` it runs with that seed instead of 0, with `seeds = N` once for
 /// each seed below N; a failure names the seed.
 #[proc_macro_attribute]
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[core::prelude::v1::test]
-    fn what_is_wrong_is_told_with_the_fix() {
+    fn errors_name_the_fix() {
         let takes_it = "a test on a cluster takes it: `async fn name(cluster: TestCluster)`";
         assert_eq!(expanded("", "async fn works() {}"), takes_it);
         assert_eq!(expanded("", "fn works(cluster: TestCluster) {}"), takes_it);

@@ -1,4 +1,14 @@
-//! Registers the node and keeps it fresh: its Node object and its Lease.
+//! Registers the node and sends its heartbeats: the Node's status and the Lease.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/kubelet/kubelet_node_status.go`: `registerWithAPIServer`, `initialNode`,
+//!   `tryUpdateNodeStatus`
+//! - `pkg/kubelet/nodestatus/setters.go`: `ReadyCondition`, `MemoryPressureCondition`,
+//!   `PIDPressureCondition`, `DiskPressureCondition`
+//! - `pkg/controller/nodelifecycle/node_lifecycle_controller.go`: `processTaintBaseEviction`,
+//!   `markNodeAsReachable`
+//! - `staging/src/k8s.io/component-helpers/apimachinery/lease/controller.go`: `sync`,
+//!   `newLease`
 
 use std::time::Duration;
 
@@ -10,25 +20,26 @@ use serde_json::{Value, json};
 
 use crate::{NodeOptions, addresses};
 
-/// How often the lease is renewed, and for how long it counts.
+/// How often the lease is renewed.
 const RENEW: Duration = Duration::from_secs(10);
+/// How long a renewed lease is valid, in seconds.
 const LEASE_SECONDS: i64 = 40;
 
-/// Every how many renewals the Node's own heartbeat is written.
+/// After how many renewals of the lease the Node's status is written again.
 const RENEWALS_PER_REPORT: u32 = 30;
 
 const LEASES: &str = "kube-node-lease";
 
-/// Registers the node at once, then renews until the manager stops.
+/// Registers the node when the manager starts, then sends heartbeats until it stops.
 pub(crate) fn runnable(options: NodeOptions) -> Runnable {
     everywhere("heartbeat", move |cx| async move {
-        let mut beat = cx.interval(RENEW);
+        let mut interval = cx.interval(RENEW);
         let mut renewals = 0;
-        while cx.still_running(beat.tick()).await {
+        while cx.still_running(interval.tick()).await {
             let report_due = renewals % RENEWALS_PER_REPORT == 0;
-            match pulse(&options, report_due, &cx).await {
+            match send_heartbeat(&options, report_due, &cx).await {
                 Ok(()) => renewals += 1,
-                // The next beat tries again; a node that misses some is not gone yet.
+                // The next heartbeat tries again; the lease outlasts some that fail.
                 Err(error) => tracing::warn!(node = options.name, %error, "heartbeat failed"),
             }
         }
@@ -36,7 +47,7 @@ pub(crate) fn runnable(options: NodeOptions) -> Runnable {
     })
 }
 
-async fn pulse(options: &NodeOptions, report: bool, cx: &RunContext) -> Result<(), Error> {
+async fn send_heartbeat(options: &NodeOptions, report: bool, cx: &RunContext) -> Result<(), Error> {
     if report {
         report_node(options, cx).await?;
     }
@@ -53,7 +64,7 @@ async fn report_node(options: &NodeOptions, cx: &RunContext) -> Result<(), Error
     cx.client()
         .status(&node, |status| *status = reported)
         .await?;
-    // A node that reports is no longer tainted as one that does not.
+    // Kubernetes' node lifecycle controller takes this taint off a node that is ready.
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
     let kept: Vec<_> = taints
         .iter()
@@ -92,7 +103,7 @@ async fn renew_lease(options: &NodeOptions, cx: &RunContext) -> Result<(), Error
 }
 
 fn object<K: serde::de::DeserializeOwned>(json: Value) -> K {
-    serde_json::from_value(json).expect("an object as this file spells it")
+    serde_json::from_value(json).expect("the JSON of an object in this file is valid")
 }
 
 fn node_json(options: &NodeOptions) -> Value {
@@ -129,8 +140,8 @@ fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
             "status": status,
             "reason": reason,
             "message": message,
-            "lastHeartbeatTime": second(now),
-            "lastTransitionTime": second(since.map_or(now, |time| time.0)),
+            "lastHeartbeatTime": whole_seconds(now),
+            "lastTransitionTime": whole_seconds(since.map_or(now, |time| time.0)),
         })
     };
     json!({
@@ -159,12 +170,12 @@ fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
     })
 }
 
-/// A time as Kubernetes writes it: whole seconds.
-fn second(time: Timestamp) -> String {
+/// A time in the format of `metav1.Time`: whole seconds.
+fn whole_seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A time as Kubernetes writes it in leases: microseconds.
+/// A time in the format of `metav1.MicroTime`, as leases have it.
 fn micro_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

@@ -1,9 +1,9 @@
 //! The embedded cluster's node agent, written with `sendo` as any user would write it.
 //!
 //! [`manager`] declares the agent of one node: a heartbeat that registers the
-//! [`Node`](k8s_openapi::api::core::v1::Node) and keeps it and its lease fresh,
-//! and, unless the node runs nothing, a controller of the pods bound to it.
-//! The containers are simulated: [`simulation`] says, as a pure function of a
+//! [`Node`](k8s_openapi::api::core::v1::Node) and renews its lease, and, unless the
+//! node runs nothing, a controller of the pods bound to it.
+//! The containers are simulated: [`simulation`] computes, as a pure function of a
 //! pod's history and the time, what its status is and when it changes next.
 
 mod addresses;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sendo::Manager;
 
-/// A node and what it pretends to have.
+/// A node and its simulated capacity.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// Its name, such as `node-0`.
@@ -25,11 +25,11 @@ pub struct NodeOptions {
     /// Its number, from which its addresses follow: the host's is `10.0.0.(number+1)`,
     /// those of its pods lie in `10.244.number.0/24`.
     pub number: u8,
-    /// Processors; 32 by default.
+    /// CPU capacity; 32 by default.
     pub cpu: String,
-    /// Memory; `256Gi` by default.
+    /// Memory capacity; `256Gi` by default.
     pub memory: String,
-    /// The most pods it takes; 110 by default.
+    /// The maximum number of pods; 110 by default.
     pub pods: u32,
     /// What happens to the pods bound to it.
     pub runtime: Runtime,
@@ -38,20 +38,22 @@ pub struct NodeOptions {
 /// What a node does with the pods bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
-    /// Simulated containers: they start, run and end in time, but nothing is executed.
+    /// Simulated containers: they start, run and terminate after the times in [`Pace`], but
+    /// nothing is executed.
     Simulated(Pace),
-    /// Nothing: the node is ready and heartbeats, somebody else plays the kubelet.
+    /// Nothing: the node is ready and sends heartbeats; a test can take the part of the kubelet.
     None,
 }
 
-/// How long simulated containers take.
+/// How long simulated containers take to start and to terminate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// From being created to running: 50 ms by default.
+    /// From creation to running: 50 ms by default.
     pub start: Duration,
     /// How long an init container runs until it succeeds: 100 ms by default.
     pub init: Duration,
-    /// From being asked to end to having ended: 50 ms by default, never longer than the grace period.
+    /// From the request to terminate to termination: 50 ms by default, never longer than the
+    /// grace period.
     pub stop: Duration,
 }
 
@@ -66,7 +68,7 @@ impl Default for Pace {
 }
 
 impl NodeOptions {
-    /// Node number `number`, called `node-number`, with the defaults of every field.
+    /// Node number `number`, named `node-number`, with the defaults of every field.
     pub fn new(number: u8) -> Self {
         NodeOptions {
             name: format!("node-{number}"),

@@ -1,6 +1,6 @@
-//! A pod, as much of it as its node looks at.
+//! The part of a pod that its node reads.
 //!
-//! Nothing is executed, so of a spec little more than names counts. The fields
+//! Nothing is executed, so little more than the names in a spec is needed. The fields
 //! have the names and the meaning that they have in [`v1::Pod`].
 
 use k8s_openapi::api::core::v1::{self, PodStatus};
@@ -15,29 +15,29 @@ use serde::{Deserialize, Serialize};
 #[resource(inherit = v1::Pod)]
 #[serde(default)]
 pub struct Pod {
-    /// Its metadata, all of them.
+    /// Its whole metadata.
     pub metadata: ObjectMeta,
-    /// What it is to run.
+    /// Its spec.
     pub spec: Option<PodSpec>,
-    /// What was reported of it: whole, for it is written back.
+    /// Its whole status, because it is written back.
     pub status: Option<PodStatus>,
 }
 
-/// What a pod is to run.
+/// The spec of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     /// Its containers.
     pub containers: Vec<Container>,
-    /// Those that joined it later.
+    /// Its ephemeral containers, which were added later.
     pub ephemeral_containers: Option<Vec<Container>>,
-    /// Whether it has the host's address.
+    /// Whether it uses the host's network, and so its address.
     pub host_network: Option<bool>,
-    /// Those that run before, or beside as sidecars.
+    /// Its init containers, sidecars among them.
     pub init_containers: Option<Vec<Container>>,
 }
 
-/// A container, of any of the lists.
+/// A container of any kind.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
@@ -49,8 +49,8 @@ pub struct Container {
     pub restart_policy: Option<String>,
 }
 
-/// The fields above as they stand in JSON: the others are not even decoded.
-const LOOKED_AT: [&str; 11] = [
+/// The JSON paths of the fields above; other fields are skipped and not decoded.
+const FIELDS: [&str; 11] = [
     "spec.containers.image",
     "spec.containers.name",
     "spec.containers.restartPolicy",
@@ -64,9 +64,9 @@ const LOOKED_AT: [&str; 11] = [
     "status",
 ];
 
-/// How pods are read from the API server.
+/// How pods are decoded and cached.
 pub(crate) fn cached() -> KindOptions<Pod> {
-    KindOptions::new().only(LOOKED_AT)
+    KindOptions::new().only(FIELDS)
 }
 
 impl HasStatus for Pod {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A pod with all that the type has: a new field is to be set here too.
+    /// A pod with every field of the type set; a new field has to be set here too.
     fn full() -> Pod {
         let container = |name: &str| Container {
             image: Some("i".to_owned()),

@@ -1,4 +1,10 @@
-//! The pods bound to this node: takes them up, reports on them, lets them go.
+//! The controller of the pods bound to this node: runs them, reports their status, and deletes
+//! them once their containers have terminated.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/kubelet/kubelet.go`: `SyncPod`, `SyncTerminatingPod`
+//! - `pkg/kubelet/kuberuntime/kuberuntime_container.go`: `startContainer`
+//! - `pkg/kubelet/status/status_manager.go`: `syncPod`, `canBeDeleted`
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +21,7 @@ use sendo::{
 use crate::addresses::{self, PodAddresses};
 use crate::pod::Pod;
 use crate::simulation::{self, History};
-use crate::status::{self, Place};
+use crate::status::{self, PodRecord};
 use crate::{NodeOptions, Pace};
 
 /// The controller of the pods that are bound to this node, and of no others.
@@ -23,60 +29,66 @@ pub(crate) fn controller(options: &NodeOptions, pace: Pace) -> Controller {
     let agent = Arc::new(Agent {
         number: options.number,
         pace,
-        memory: Mutex::new(Memory {
+        state: Mutex::new(AgentState {
             histories: BTreeMap::new(),
             addresses: PodAddresses::new(options.number),
         }),
     });
-    let mine = Selection::fields(FieldSelector::equal("spec.nodeName", &options.name));
-    let forgets = agent.clone();
+    let on_this_node = Selection::fields(FieldSelector::equal("spec.nodeName", &options.name));
+    let agent_of_deleted = agent.clone();
     Controller::new::<Pod>()
         .named("kubelet")
-        .selecting(mine.clone())
+        .selecting(on_this_node.clone())
         .watches(
-            kind::<Pod>().selecting(mine).when(predicate::deleted()),
-            map(move |gone: Event<Pod>, _| {
-                forgets.forget(&gone.object().uid());
+            kind::<Pod>()
+                .selecting(on_this_node)
+                .when(predicate::deleted()),
+            map(move |deletion: Event<Pod>, _| {
+                agent_of_deleted.forget(&deletion.object().uid());
                 None
             }),
         )
         .workers(8)
         .elected(Elected::Everywhere)
-        .reconcile(Shared(agent))
+        .reconcile(PodReconciler(agent))
 }
 
-/// One node's agent, and what it remembers of its pods.
+/// The agent of one node.
 struct Agent {
     number: u8,
     pace: Pace,
-    memory: Mutex<Memory>,
+    state: Mutex<AgentState>,
 }
 
-struct Memory {
-    /// More exact than what the API keeps, which is whole seconds.
+/// What an agent knows of its pods.
+struct AgentState {
+    /// These times are more exact than those in the API, which are whole seconds.
     histories: BTreeMap<Uid, History>,
     addresses: PodAddresses,
 }
 
-struct Shared(Arc<Agent>);
+/// Reconciles a pod with the agent of its node.
+struct PodReconciler(Arc<Agent>);
 
-impl Reconcile<Pod> for Shared {
+impl Reconcile<Pod> for PodReconciler {
     async fn reconcile(&self, pod: Arc<Pod>, cx: Context) -> Result<Action> {
         if simulation::is_finished(&pod) {
             self.0.forget(&pod.uid());
             return Ok(Action::done());
         }
         let now = cx.now();
-        let (place, new) = self.0.place(&pod, now);
-        let snapshot = simulation::at(&pod, &place.history, self.0.pace, now);
-        let status = status::of(&pod, &snapshot, place, now);
+        let (record, started) = self.0.record(&pod, now);
+        let snapshot = simulation::snapshot(&pod, &record.history, self.0.pace, now);
+        let status = status::pod_status(&pod, &snapshot, record, now);
         if !pod.is_being_deleted() {
-            new.iter()
-                .for_each(|container| tell_of_start(container, &cx));
+            started
+                .iter()
+                .for_each(|container| report_start(container, &cx));
         }
         cx.client().status(&*pod, |now| *now = status).await?;
-        if pod.is_being_deleted() && snapshot.ended() {
-            // The containers are gone: now the pod may go, and no other of its name.
+        if pod.is_being_deleted() && snapshot.terminated() {
+            // The containers have terminated. The delete request names the uid of this pod, so that
+            // another pod of its name stays.
             match cx.client().delete(&*pod).grace_period(0).await {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => return Ok(Action::done()),
@@ -89,17 +101,17 @@ impl Reconcile<Pod> for Shared {
     }
 }
 
-fn until(moment: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(moment.duration_since(now)).unwrap_or_default()
+fn until(time: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(time.duration_since(now)).unwrap_or_default()
 }
 
-fn tell_of_start(container: &str, cx: &Context) {
+fn report_start(container: &str, cx: &Context) {
     cx.event(Normal, "Created", format!("Container created: {container}"));
     cx.event(Normal, "Started", format!("Container started: {container}"));
 }
 
-/// The names of the containers that a pod begins with, in the order they start.
-fn own_containers(pod: &Pod) -> Vec<String> {
+/// The names of the containers in a pod's spec other than ephemeral ones, in the order they start.
+fn init_and_main_containers(pod: &Pod) -> Vec<String> {
     let spec = pod.spec.iter();
     let containers = spec.flat_map(|spec| {
         let init = spec.init_containers.iter().flatten();
@@ -109,66 +121,70 @@ fn own_containers(pod: &Pod) -> Vec<String> {
 }
 
 impl Agent {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, AgentState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the pod is and since when, and the containers that this node has just taken up.
-    fn place(&self, pod: &Pod, now: Timestamp) -> (Place, Vec<String>) {
+    /// The addresses and the history of the pod, and the containers that this node sees for the
+    /// first time.
+    fn record(&self, pod: &Pod, now: Timestamp) -> (PodRecord, Vec<String>) {
         let uid = pod.uid();
-        let mut memory = self.memory();
-        // What an earlier life of this agent reported still holds.
+        let mut state = self.state();
+        // The agent may have been restarted: what it reported before is in the pod's status.
         let reported = pod
             .status
             .as_ref()
             .and_then(|status| status.pod_ip.as_deref());
         if let Some(address) = reported.and_then(|ip| ip.parse().ok()) {
-            memory.addresses.keep(&uid, address);
+            state.addresses.keep(&uid, address);
         }
-        let reported = || {
+        let from_status = || {
             Some(History {
-                taken_up: simulation::taken_up(pod)?,
-                joined: simulation::joined(pod, self.pace),
-                asked_to_end: simulation::asked_to_end(pod),
+                acknowledged: simulation::acknowledged(pod)?,
+                ephemeral_seen: simulation::ephemeral_seen(pod, self.pace),
+                termination_requested: simulation::termination_requested(pod),
             })
         };
-        let known = memory.histories.get(&uid).cloned().or_else(reported);
+        let known = state.histories.get(&uid).cloned().or_else(from_status);
         let mut new = match known {
-            None => own_containers(pod),
+            None => init_and_main_containers(pod),
             Some(_) => Vec::new(),
         };
         let mut history = known.unwrap_or_else(|| History {
-            taken_up: now,
-            joined: BTreeMap::new(),
-            asked_to_end: None,
+            acknowledged: now,
+            ephemeral_seen: BTreeMap::new(),
+            termination_requested: None,
         });
-        for name in simulation::ephemeral(pod) {
-            history.joined.entry(name.to_owned()).or_insert_with(|| {
-                new.push(name.to_owned());
-                now
-            });
+        for name in simulation::ephemeral_containers(pod) {
+            history
+                .ephemeral_seen
+                .entry(name.to_owned())
+                .or_insert_with(|| {
+                    new.push(name.to_owned());
+                    now
+                });
         }
         if pod.is_being_deleted() {
-            history.asked_to_end.get_or_insert(now);
+            history.termination_requested.get_or_insert(now);
         }
-        memory.histories.insert(uid.clone(), history.clone());
+        state.histories.insert(uid.clone(), history.clone());
         let host = addresses::host(self.number);
-        let shares_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
-        let address = match shares_host {
+        let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
+        let address = match host_network {
             true => Some(host),
-            false => memory.addresses.of(&uid),
+            false => state.addresses.allocate(&uid),
         };
-        let place = Place {
-            host,
-            pod: address,
+        let record = PodRecord {
+            host_ip: host,
+            pod_ip: address,
             history,
         };
-        (place, new)
+        (record, new)
     }
 
     fn forget(&self, pod: &Uid) {
-        let mut memory = self.memory();
-        memory.histories.remove(pod);
-        memory.addresses.release(pod);
+        let mut state = self.state();
+        state.histories.remove(pod);
+        state.addresses.release(pod);
     }
 }

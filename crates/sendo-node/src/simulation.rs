@@ -1,11 +1,15 @@
-//! Containers that are only told of: what a pod's status is at a given time.
+//! Simulated containers: the state of a pod's containers at a given time.
 //!
-//! A pod's life on its node is a row of moments: it was taken up, its init
-//! containers ran one after the other, its containers started, and, once asked,
-//! they stopped. All of them follow from when the pod was taken up, when somebody
-//! joined an ephemeral container to it, when it was asked to end, and the pace;
-//! so the state at any time is a pure function, and an agent that restarts finds
-//! what it has to remember in the pod's status.
+//! A pod's life on its node is a sequence of times: the node acknowledges the pod,
+//! its init containers run one after the other, its containers start, and, once
+//! termination is requested, they stop. All of them follow from when the pod was
+//! acknowledged, when an ephemeral container was added to it, when its termination
+//! was requested, and the pace; so the state at any time is a pure function, and an
+//! agent that restarts finds these times in the pod's status.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/kubelet/kuberuntime/kuberuntime_manager.go`: `computePodActions`, `SyncPod`
+//! - `pkg/kubelet/kubelet_pods.go`: `convertToAPIContainerStatuses`
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +19,10 @@ use sendo::{ObjectExt, Timestamp};
 use crate::Pace;
 use crate::pod::{Container, Pod};
 
-/// Where a container is in its life.
+/// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerState {
-    /// Not started: an init container before it is not done, or it is being created.
+    /// Not started: an init container before it has not finished, or it is being created.
     Waiting {
         /// `PodInitializing` or `ContainerCreating`.
         reason: &'static str,
@@ -28,13 +32,13 @@ pub enum ContainerState {
         /// Since when.
         since: Timestamp,
     },
-    /// Ended.
-    Ended {
+    /// Terminated.
+    Terminated {
         /// When it started.
         started: Timestamp,
-        /// When it ended.
+        /// When it terminated.
         finished: Timestamp,
-        /// Its exit code: 0 for an init container that is done, 143 for one that was asked to end.
+        /// Its exit code: 0 for an init container that finished, 143 for one that was terminated.
         code: i32,
     },
 }
@@ -46,94 +50,94 @@ pub struct Snapshot {
     pub init: Vec<ContainerState>,
     /// The containers.
     pub main: Vec<ContainerState>,
-    /// The ephemeral containers, of which the pod's own state does not depend.
+    /// The ephemeral containers; the state of the pod does not depend on them.
     pub ephemeral: Vec<ContainerState>,
-    /// When something changes next, if ever by itself.
+    /// When the state changes next if nothing else happens; `None` if it does not.
     pub next: Option<Timestamp>,
 }
 
 impl Snapshot {
-    /// All init containers are done.
+    /// Whether all init containers have finished, or run as sidecars.
     pub fn initialized(&self) -> bool {
         self.init.iter().all(|state| {
             matches!(
                 state,
-                ContainerState::Ended { code: 0, .. } | ContainerState::Running { .. }
+                ContainerState::Terminated { code: 0, .. } | ContainerState::Running { .. }
             )
         })
     }
 
-    /// All containers run.
+    /// Whether all containers run.
     pub fn running(&self) -> bool {
         let running = |state: &ContainerState| matches!(state, ContainerState::Running { .. });
         self.main.iter().all(running)
     }
 
-    /// Nothing runs any more, and nothing will.
-    pub fn ended(&self) -> bool {
-        let ended = |state: &ContainerState| !matches!(state, ContainerState::Running { .. });
+    /// Whether no container runs, and none will.
+    pub fn terminated(&self) -> bool {
+        let stopped = |state: &ContainerState| !matches!(state, ContainerState::Running { .. });
         let all = self.init.iter().chain(&self.main).chain(&self.ephemeral);
-        self.next.is_none() && all.into_iter().all(ended)
+        self.next.is_none() && all.into_iter().all(stopped)
     }
 }
 
-/// What has happened to a pod on its node.
+/// The times of what has happened to a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// When the node took it up.
-    pub taken_up: Timestamp,
+    /// When the node acknowledged the pod: `status.startTime`.
+    pub acknowledged: Timestamp,
     /// When the node first saw its ephemeral containers, by name.
-    pub joined: BTreeMap<String, Timestamp>,
-    /// When it was asked to end, if it was.
-    pub asked_to_end: Option<Timestamp>,
+    pub ephemeral_seen: BTreeMap<String, Timestamp>,
+    /// When its termination was requested, if it was.
+    pub termination_requested: Option<Timestamp>,
 }
 
-/// The state at `now` of a pod with that history.
-pub fn at(pod: &Pod, history: &History, pace: Pace, now: Timestamp) -> Snapshot {
+/// The state of a pod's containers at `now`.
+pub fn snapshot(pod: &Pod, history: &History, pace: Pace, now: Timestamp) -> Snapshot {
     let spec = pod.spec.clone().unwrap_or_default();
-    let stop = history.asked_to_end;
-    let mut line = Line {
+    let stop = history.termination_requested;
+    let mut timeline = Timeline {
         pace,
         stop,
         stopped: stop.map(|stop| stop + pace.stop.min(grace(pod))),
         now,
         next: None,
     };
-    let mut clear = history.taken_up;
+    let mut previous_done = history.acknowledged;
     let mut init = Vec::new();
     for container in spec.init_containers.iter().flatten() {
-        let (state, after) = line.init(container, clear);
+        let (state, after) = timeline.init(container, previous_done);
         init.push(state);
-        clear = after;
+        previous_done = after;
     }
     let main = spec
         .containers
         .iter()
-        .map(|_| line.main(clear, history.taken_up))
+        .map(|_| timeline.main(previous_done, history.acknowledged))
         .collect();
-    // They wait for nobody.
-    let ephemeral = ephemeral(pod).map(|name| {
-        let joined = history.joined.get(name).copied();
-        line.main(joined.unwrap_or(history.taken_up), history.taken_up)
+    // Ephemeral containers wait for no other container.
+    let ephemeral = ephemeral_containers(pod).map(|name| {
+        let seen = history.ephemeral_seen.get(name).copied();
+        timeline.main(seen.unwrap_or(history.acknowledged), history.acknowledged)
     });
     let ephemeral = ephemeral.collect();
     Snapshot {
         init,
         main,
         ephemeral,
-        next: line.next,
+        next: timeline.next,
     }
 }
 
 /// The names of a pod's ephemeral containers.
-pub(crate) fn ephemeral(pod: &Pod) -> impl Iterator<Item = &str> {
+pub(crate) fn ephemeral_containers(pod: &Pod) -> impl Iterator<Item = &str> {
     let spec = pod.spec.iter();
     spec.flat_map(|spec| spec.ephemeral_containers.iter().flatten())
         .map(|container| container.name.as_str())
 }
 
-/// When ephemeral containers joined the pod, of those that its status tells have started.
-pub(crate) fn joined(pod: &Pod, pace: Pace) -> BTreeMap<String, Timestamp> {
+/// When the node first saw each ephemeral container that has started according to the pod's status.
+pub(crate) fn ephemeral_seen(pod: &Pod, pace: Pace) -> BTreeMap<String, Timestamp> {
     let statuses = pod.status.iter();
     let statuses = statuses.flat_map(|status| status.ephemeral_container_statuses.iter().flatten());
     let started = statuses.filter_map(|status| {
@@ -144,8 +148,9 @@ pub(crate) fn joined(pod: &Pod, pace: Pace) -> BTreeMap<String, Timestamp> {
     started.collect()
 }
 
-/// When the pod was asked to end, to the second: its deletion time lies a grace period after that.
-pub(crate) fn asked_to_end(pod: &Pod) -> Option<Timestamp> {
+/// When the termination of the pod was requested, to the second: its deletion timestamp lies a
+/// grace period after that.
+pub(crate) fn termination_requested(pod: &Pod) -> Option<Timestamp> {
     let due = pod.metadata.deletion_timestamp.as_ref()?.0;
     Some(due - grace(pod))
 }
@@ -155,8 +160,8 @@ fn grace(pod: &Pod) -> Duration {
     Duration::from_secs(seconds.unwrap_or_default().max(0) as u64)
 }
 
-/// The row of moments, as it is walked along.
-struct Line {
+/// The sequence of times of a pod, from which the states of its containers are computed in order.
+struct Timeline {
     pace: Pace,
     stop: Option<Timestamp>,
     stopped: Option<Timestamp>,
@@ -164,15 +169,15 @@ struct Line {
     next: Option<Timestamp>,
 }
 
-impl Line {
-    /// Whether `moment` has come. One that has not, and will, is when to look again.
-    fn has_come(&mut self, moment: Timestamp) -> bool {
-        if moment <= self.now {
+impl Timeline {
+    /// Whether `time` has passed. If it will pass later, the state changes then, which `next` records.
+    fn has_passed(&mut self, time: Timestamp) -> bool {
+        if time <= self.now {
             return true;
         }
-        // What is asked to end starts nothing more.
-        if self.stop.is_none_or(|stop| moment <= stop) {
-            self.next = Some(self.next.map_or(moment, |next| next.min(moment)));
+        // No container starts after termination was requested.
+        if self.stop.is_none_or(|stop| time <= stop) {
+            self.next = Some(self.next.map_or(time, |next| next.min(time)));
         }
         false
     }
@@ -182,35 +187,40 @@ impl Line {
         self.stop.is_some_and(|stop| start > stop)
     }
 
-    /// An init container whose turn comes at `clear`, and when the next one's turn comes.
-    fn init(&mut self, container: &Container, clear: Timestamp) -> (ContainerState, Timestamp) {
-        let start = clear + self.pace.start;
+    /// The state of an init container that may be created at `previous_done`, and when the next
+    /// container may be created.
+    fn init(
+        &mut self,
+        container: &Container,
+        previous_done: Timestamp,
+    ) -> (ContainerState, Timestamp) {
+        let start = previous_done + self.pace.start;
         let waiting = ContainerState::Waiting {
             reason: "PodInitializing",
         };
-        if self.never_starts(start) || !self.has_come(start) {
+        if self.never_starts(start) || !self.has_passed(start) {
             return (waiting, start + self.pace.init);
         }
         if container.restart_policy.as_deref() == Some("Always") {
-            // A sidecar: it goes on beside the containers, which need not wait for its end.
+            // A sidecar keeps running: the containers after it do not wait for its termination.
             return (self.until_stopped(start), start);
         }
         let done = start + self.pace.init;
-        if self.stop.is_none_or(|stop| done <= stop) && self.has_come(done) {
-            let ended = ContainerState::Ended {
+        if self.stop.is_none_or(|stop| done <= stop) && self.has_passed(done) {
+            let finished = ContainerState::Terminated {
                 started: start,
                 finished: done,
                 code: 0,
             };
-            return (ended, done);
+            return (finished, done);
         }
         (self.until_stopped(start), done)
     }
 
-    fn main(&mut self, clear: Timestamp, taken_up: Timestamp) -> ContainerState {
-        let start = clear + self.pace.start;
-        if self.never_starts(start) || !self.has_come(start) {
-            let initializing = clear > taken_up && clear > self.now;
+    fn main(&mut self, previous_done: Timestamp, acknowledged: Timestamp) -> ContainerState {
+        let start = previous_done + self.pace.start;
+        if self.never_starts(start) || !self.has_passed(start) {
+            let initializing = previous_done > acknowledged && previous_done > self.now;
             let reason = if initializing {
                 "PodInitializing"
             } else {
@@ -221,10 +231,10 @@ impl Line {
         self.until_stopped(start)
     }
 
-    /// Running from `start` until the pod is asked to end and has had its time.
+    /// Running from `start` until the pod's containers stop.
     fn until_stopped(&mut self, start: Timestamp) -> ContainerState {
         match self.stopped {
-            Some(stopped) if stopped <= self.now => ContainerState::Ended {
+            Some(stopped) if stopped <= self.now => ContainerState::Terminated {
                 started: start,
                 finished: stopped,
                 code: 143,
@@ -238,13 +248,13 @@ impl Line {
     }
 }
 
-/// When a pod was taken up by its node, if its status tells.
-pub(crate) fn taken_up(pod: &Pod) -> Option<Timestamp> {
+/// When a pod was acknowledged by its node according to its status.
+pub(crate) fn acknowledged(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
     status.start_time.as_ref().map(|time| time.0)
 }
 
-/// Whether a pod has nothing left to run: it is finished by its own account.
+/// Whether a pod has finished according to its status.
 pub(crate) fn is_finished(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -278,11 +288,11 @@ mod tests {
 
     fn after(pod: &Pod, seconds: u64) -> Snapshot {
         let history = History {
-            taken_up: start(),
-            joined: [("debugger".to_owned(), start() + Duration::from_secs(40))].into(),
-            asked_to_end: asked_to_end(pod),
+            acknowledged: start(),
+            ephemeral_seen: [("debugger".to_owned(), start() + Duration::from_secs(40))].into(),
+            termination_requested: termination_requested(pod),
         };
-        at(pod, &history, PACE, start() + Duration::from_secs(seconds))
+        snapshot(pod, &history, PACE, start() + Duration::from_secs(seconds))
     }
 
     #[test]
@@ -303,7 +313,7 @@ mod tests {
         let later = after(&pod, 15);
         assert!(matches!(
             later.init[0],
-            ContainerState::Ended { code: 0, .. }
+            ContainerState::Terminated { code: 0, .. }
         ));
         assert!(matches!(later.init[1], ContainerState::Running { .. }));
 
@@ -313,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ephemeral_container_runs_from_when_it_joined_and_ends_with_the_pod() {
+    fn an_ephemeral_container_runs_from_when_it_is_added_until_the_pod_terminates() {
         let mut pod = pod(
             &[],
             json!({"deletionTimestamp": "2026-01-01T00:01:30Z", "deletionGracePeriodSeconds": 30}),
@@ -330,47 +340,47 @@ mod tests {
             after(&pod, 41).ephemeral,
             [ContainerState::Running { since }]
         );
-        assert!(after(&pod, 62).ended());
+        assert!(after(&pod, 62).terminated());
     }
 
     #[test]
-    fn a_sidecar_does_not_hold_up_the_containers() {
+    fn containers_do_not_wait_for_the_end_of_a_sidecar() {
         let pod = pod(
             &[json!({"name": "proxy", "restartPolicy": "Always"})],
             json!({}),
         );
-        let settled = after(&pod, 2);
-        assert!(settled.initialized() && settled.running());
-        assert!(matches!(settled.init[0], ContainerState::Running { .. }));
+        let later = after(&pod, 2);
+        assert!(later.initialized() && later.running());
+        assert!(matches!(later.init[0], ContainerState::Running { .. }));
     }
 
     #[test]
-    fn a_pod_that_is_asked_to_end_stops_within_its_grace() {
-        // Asked at 00:01:00, with 30 s of grace.
+    fn a_terminating_pod_stops_within_its_grace_period() {
+        // Termination is requested at 00:01:00, with a grace period of 30 s.
         let pod = pod(
             &[],
             json!({"deletionTimestamp": "2026-01-01T00:01:30Z", "deletionGracePeriodSeconds": 30}),
         );
-        let asked = after(&pod, 60);
-        assert!(asked.running() && !asked.ended());
-        assert_eq!(asked.next, Some(start() + Duration::from_secs(62)));
-        let gone = after(&pod, 62);
-        assert!(gone.ended());
+        let terminating = after(&pod, 60);
+        assert!(terminating.running() && !terminating.terminated());
+        assert_eq!(terminating.next, Some(start() + Duration::from_secs(62)));
+        let stopped = after(&pod, 62);
+        assert!(stopped.terminated());
         assert!(matches!(
-            gone.main[0],
-            ContainerState::Ended { code: 143, .. }
+            stopped.main[0],
+            ContainerState::Terminated { code: 143, .. }
         ));
     }
 
     #[test]
-    fn a_pod_that_is_asked_to_end_before_it_starts_never_does() {
+    fn a_pod_that_terminates_before_it_starts_never_starts() {
         let pod = pod(
             &[json!({"name": "a"})],
             json!({"deletionTimestamp": "2026-01-01T00:00:35Z", "deletionGracePeriodSeconds": 30}),
         );
-        // Asked at 5 s, while the init container runs.
-        let gone = after(&pod, 20);
-        assert!(gone.ended(), "{gone:?}");
-        assert!(matches!(gone.main[0], ContainerState::Waiting { .. }));
+        // Termination is requested at 5 s, while the init container runs.
+        let stopped = after(&pod, 20);
+        assert!(stopped.terminated(), "{stopped:?}");
+        assert!(matches!(stopped.main[0], ContainerState::Waiting { .. }));
     }
 }

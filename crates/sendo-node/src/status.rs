@@ -1,4 +1,11 @@
-//! A pod's status, as its node reports it.
+//! The status of a pod that its node reports.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/kubelet/kubelet_pods.go`: `generateAPIPodStatus`, `getPhase`,
+//!   `convertToAPIContainerStatuses`
+//! - `pkg/kubelet/status/generate.go`: `GeneratePodReadyCondition`,
+//!   `GenerateContainersReadyCondition`, `GeneratePodInitializedCondition`,
+//!   `GeneratePodReadyToStartContainersCondition`
 
 use std::net::Ipv4Addr;
 
@@ -12,36 +19,42 @@ use sendo::{ObjectExt, Timestamp};
 use crate::pod::{Container, Pod};
 use crate::simulation::{ContainerState, History, Snapshot};
 
-/// Where a pod is.
+/// The addresses and the history of a pod on this node.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) host: Ipv4Addr,
-    pub(crate) pod: Option<Ipv4Addr>,
+pub(crate) struct PodRecord {
+    pub(crate) host_ip: Ipv4Addr,
+    pub(crate) pod_ip: Option<Ipv4Addr>,
     pub(crate) history: History,
 }
 
-/// The status of `pod` with its containers as in `snapshot`; what does not change keeps its time.
-pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -> PodStatus {
+/// The status of `pod` with its containers as in `snapshot`. Conditions whose status does not
+/// change keep their transition time.
+pub(crate) fn pod_status(
+    pod: &Pod,
+    snapshot: &Snapshot,
+    record: PodRecord,
+    now: Timestamp,
+) -> PodStatus {
     let before = pod.status.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
     let ready = snapshot.initialized() && snapshot.running() && !pod.is_being_deleted();
-    let ip = place.pod.map(|ip| ip.to_string());
+    let ip = record.pod_ip.map(|ip| ip.to_string());
 
     let mut conditions = Conditions {
         before: before.conditions.clone().unwrap_or_default(),
         generation: pod.metadata.generation,
         now,
-        told: Vec::new(),
+        list: Vec::new(),
     };
     let unready = not_ready(&spec.containers, &snapshot.main);
     let uninitialized = not_initialized(
         spec.init_containers.as_deref().unwrap_or_default(),
         snapshot,
     );
-    conditions.tell("PodReadyToStartContainers", true, None);
-    conditions.tell("Initialized", snapshot.initialized(), uninitialized);
-    conditions.tell("Ready", ready, unready.clone());
-    conditions.tell("ContainersReady", ready, unready);
+    conditions.set("PodReadyToStartContainers", true, None);
+    conditions.set("Initialized", snapshot.initialized(), uninitialized);
+    conditions.set("Ready", ready, unready.clone());
+    conditions.set("ContainersReady", ready, unready);
     conditions.keep_others();
 
     let statuses = |containers: &[Container], states: &[ContainerState]| {
@@ -54,14 +67,14 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
     };
     PodStatus {
         phase: Some(phase(&before, snapshot).to_owned()),
-        conditions: Some(conditions.told),
-        host_ip: Some(place.host.to_string()),
+        conditions: Some(conditions.list),
+        host_ip: Some(record.host_ip.to_string()),
         host_ips: Some(vec![HostIP {
-            ip: place.host.to_string(),
+            ip: record.host_ip.to_string(),
         }]),
         pod_ip: ip.clone(),
         pod_ips: ip.map(|ip| vec![PodIP { ip }]),
-        start_time: Some(Time(place.history.taken_up)),
+        start_time: Some(Time(record.history.acknowledged)),
         init_container_statuses: spec
             .init_containers
             .as_ref()
@@ -77,16 +90,15 @@ pub(crate) fn of(pod: &Pod, snapshot: &Snapshot, place: Place, now: Timestamp) -
 }
 
 fn phase(before: &PodStatus, snapshot: &Snapshot) -> &'static str {
-    let ended = |state: &ContainerState| matches!(state, ContainerState::Ended { .. });
-    let failed =
-        |state: &ContainerState| matches!(state, ContainerState::Ended { code, .. } if *code != 0);
-    if snapshot.main.iter().all(ended) {
+    let terminated = |state: &ContainerState| matches!(state, ContainerState::Terminated { .. });
+    let failed = |state: &ContainerState| matches!(state, ContainerState::Terminated { code, .. } if *code != 0);
+    if snapshot.main.iter().all(terminated) {
         return match snapshot.main.iter().any(failed) {
             true => "Failed",
             false => "Succeeded",
         };
     }
-    // Once running, a pod is not pending again.
+    // A pod that has been running does not become pending again.
     let running = snapshot.initialized() && snapshot.main.iter().any(|state| !waiting(state));
     match running || before.phase.as_deref() == Some("Running") {
         true => "Running",
@@ -98,10 +110,10 @@ fn waiting(state: &ContainerState) -> bool {
     matches!(state, ContainerState::Waiting { .. })
 }
 
-/// Reason and message of a condition that does not hold.
-type Because = Option<(&'static str, String)>;
+/// The reason and the message of a condition that does not hold.
+type Reason = Option<(&'static str, String)>;
 
-fn not_ready(containers: &[Container], states: &[ContainerState]) -> Because {
+fn not_ready(containers: &[Container], states: &[ContainerState]) -> Reason {
     let running = |state: &ContainerState| matches!(state, ContainerState::Running { .. });
     let names: Vec<&str> = containers
         .iter()
@@ -113,56 +125,56 @@ fn not_ready(containers: &[Container], states: &[ContainerState]) -> Because {
     (!names.is_empty()).then_some(("ContainersNotReady", message))
 }
 
-fn not_initialized(containers: &[Container], snapshot: &Snapshot) -> Because {
+fn not_initialized(containers: &[Container], snapshot: &Snapshot) -> Reason {
     let names: Vec<&str> = containers
         .iter()
         .zip(&snapshot.init)
-        .filter(|(_, state)| !matches!(state, ContainerState::Ended { code: 0, .. }))
+        .filter(|(_, state)| !matches!(state, ContainerState::Terminated { code: 0, .. }))
         .map(|(container, _)| container.name.as_str())
         .collect();
     let message = format!("containers with incomplete status: [{}]", names.join(" "));
     (!snapshot.initialized()).then_some(("ContainersNotInitialized", message))
 }
 
-/// A pod's conditions, told in order.
+/// The conditions of a pod, in the order in which they are set.
 struct Conditions {
     before: Vec<PodCondition>,
     generation: Option<i64>,
     now: Timestamp,
-    told: Vec<PodCondition>,
+    list: Vec<PodCondition>,
 }
 
 impl Conditions {
-    fn tell(&mut self, type_: &str, holds: bool, because: Because) {
+    fn set(&mut self, type_: &str, holds: bool, reason: Reason) {
         let status = if holds { "True" } else { "False" };
-        let because = because.filter(|_| !holds);
+        let reason = reason.filter(|_| !holds);
         let old = self.before.iter().find(|old| old.type_ == type_);
         let since = old
             .filter(|old| old.status == status)
             .and_then(|old| old.last_transition_time.clone());
-        self.told.push(PodCondition {
+        self.list.push(PodCondition {
             type_: type_.to_owned(),
             status: status.to_owned(),
-            reason: because.as_ref().map(|(reason, _)| (*reason).to_owned()),
-            message: because.map(|(_, message)| message),
+            reason: reason.as_ref().map(|(reason, _)| (*reason).to_owned()),
+            message: reason.map(|(_, message)| message),
             last_transition_time: since.or(Some(Time(self.now))),
             observed_generation: self.generation,
             ..PodCondition::default()
         });
     }
 
-    /// What others tell of the pod, such as `PodScheduled`, stays.
+    /// Keeps conditions that others set, such as `PodScheduled`.
     fn keep_others(&mut self) {
-        let ours: Vec<String> = self.told.iter().map(|c| c.type_.clone()).collect();
+        let ours: Vec<String> = self.list.iter().map(|c| c.type_.clone()).collect();
         let others = self
             .before
             .drain(..)
             .filter(|old| !ours.contains(&old.type_));
-        self.told.extend(others);
+        self.list.extend(others);
     }
 }
 
-/// Nothing probes an ephemeral container, so it is neither ready nor started.
+/// An ephemeral container has no probes, so it is neither ready nor started.
 fn ephemeral_statuses(
     pod: &Pod,
     containers: &[Container],
@@ -209,7 +221,7 @@ fn container_status(
             true,
             true,
         ),
-        ContainerState::Ended {
+        ContainerState::Terminated {
             started,
             finished,
             code,

@@ -1,34 +1,53 @@
-//! Which nodes a pod can run on at all. Each filter is a function that says why not.
+//! Filters: the nodes that a pod can run on. Each filter returns why a node is not one of them.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go`: `Filter`
+//! - `pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go`: `Filter`
+//! - `pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go`: `Filter`
+//! - `pkg/scheduler/framework/plugins/nodeports/node_ports.go`: `Filter`, `fitsPorts`
+//! - `pkg/scheduler/framework/plugins/noderesources/fit.go`: `Filter`, `fitsRequest`
+//! - `staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go`:
+//!   `GetRequiredNodeAffinity`, `nodeSelectorTerm`, `nodeSelectorRequirementsAsSelector`
 
 use k8s_openapi::api::core::v1::{ContainerPort, NodeSelectorRequirement, NodeSelectorTerm, Taint};
 use sendo::ObjectExt;
 
+use crate::node_info::{NodeInfo, pod_requests};
 use crate::pod::Pod;
-use crate::room::{Room, requested};
 use crate::taints::{taints, toleration};
 
-/// Why a pod cannot run on a node, in the words of the message that counts them.
-pub type Refusal = String;
+/// Why a pod cannot run on a node, as the message about an unschedulable pod counts it.
+pub type Reason = String;
 
-/// A named reason to leave out nodes.
-pub type Filter = (&'static str, fn(&Pod, &Room) -> Result<(), Vec<Refusal>>);
+/// A filter and its name.
+pub type Filter = (&'static str, fn(&Pod, &NodeInfo) -> Result<(), Vec<Reason>>);
 
-/// All filters, in the order they are asked; the first that refuses decides.
+/// All filters, in the order in which they run; those after the first that fails do not.
 pub const FILTERS: &[Filter] = &[
     ("NodeUnschedulable", is_schedulable),
     ("TaintToleration", tolerates_taints),
-    ("NodeAffinity", wants_node),
+    ("NodeAffinity", matches_node_affinity),
     ("NodePorts", has_free_ports),
-    ("NodeResourcesFit", has_room),
+    ("NodeResourcesFit", fits_resources),
 ];
 
-/// Every filter's word on a node.
-pub fn admit(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
-    FILTERS.iter().try_for_each(|(_, filter)| filter(pod, room))
+/// Runs the filters on a node until one fails.
+///
+/// # Errors
+/// The reasons of that filter.
+pub fn run_filters(pod: &Pod, node_info: &NodeInfo) -> Result<(), Vec<Reason>> {
+    FILTERS
+        .iter()
+        .try_for_each(|(_, filter)| filter(pod, node_info))
 }
 
-fn is_schedulable(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
-    let cordoned = room.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+fn is_schedulable(pod: &Pod, node_info: &NodeInfo) -> Result<(), Vec<Reason>> {
+    let cordoned = node_info
+        .node
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.unschedulable)
+        == Some(true);
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         effect: "NoSchedule".to_owned(),
@@ -40,10 +59,10 @@ fn is_schedulable(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     Ok(())
 }
 
-fn tolerates_taints(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
-    let mut hard = taints(&room.node)
+fn tolerates_taints(pod: &Pod, node_info: &NodeInfo) -> Result<(), Vec<Reason>> {
+    let mut no_schedule = taints(&node_info.node)
         .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    match hard.find(|taint| toleration(pod.tolerations(), taint).is_none()) {
+    match no_schedule.find(|taint| toleration(pod.tolerations(), taint).is_none()) {
         None => Ok(()),
         Some(taint) => {
             let value = taint.value.as_deref().unwrap_or_default();
@@ -55,14 +74,14 @@ fn tolerates_taints(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     }
 }
 
-fn wants_node(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
+fn matches_node_affinity(pod: &Pod, node_info: &NodeInfo) -> Result<(), Vec<Reason>> {
     let Some(spec) = &pod.spec else {
         return Ok(());
     };
     let selected = spec.node_selector.iter().flatten();
     let matches_selector = selected
         .into_iter()
-        .all(|(name, value)| room.node.label(name) == Some(value));
+        .all(|(name, value)| node_info.node.label(name) == Some(value));
     let affinity = spec
         .affinity
         .as_ref()
@@ -74,7 +93,7 @@ fn wants_node(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     let matches_affinity = required.is_none_or(|r| {
         r.node_selector_terms
             .iter()
-            .any(|term| term_matches(term, room))
+            .any(|term| term_matches(term, node_info))
     });
     match matches_selector && matches_affinity {
         true => Ok(()),
@@ -85,20 +104,20 @@ fn wants_node(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
 }
 
 /// A term without any requirement matches nothing.
-pub(crate) fn term_matches(term: &NodeSelectorTerm, room: &Room) -> bool {
+pub(crate) fn term_matches(term: &NodeSelectorTerm, node_info: &NodeInfo) -> bool {
     let expressions = term.match_expressions.iter().flatten();
     let fields = term.match_fields.iter().flatten();
     let empty = expressions.clone().next().is_none() && fields.clone().next().is_none();
     !empty
         && expressions
             .clone()
-            .all(|e| requirement_holds(e, room.node.label(&e.key)))
-        && fields
-            .clone()
-            .all(|f| f.key == "metadata.name" && requirement_holds(f, Some(room.node.name())))
+            .all(|e| requirement_matches(e, node_info.node.label(&e.key)))
+        && fields.clone().all(|f| {
+            f.key == "metadata.name" && requirement_matches(f, Some(node_info.node.name()))
+        })
 }
 
-fn requirement_holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+fn requirement_matches(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let listed = value.is_some_and(|value| values.iter().any(|known| known == value));
     let number = || value.and_then(|value| value.parse::<i64>().ok());
@@ -124,21 +143,21 @@ fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
     ports.filter(|port| port.host_port.is_some_and(|number| number > 0))
 }
 
-fn has_free_ports(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
+fn has_free_ports(pod: &Pod, node_info: &NodeInfo) -> Result<(), Vec<Reason>> {
     let protocol = |port: &ContainerPort| port.protocol.clone().unwrap_or("TCP".to_owned());
     let any = |ip: &str| ip.is_empty() || ip == "0.0.0.0";
-    let clash = |a: &ContainerPort, b: &ContainerPort| {
+    let conflict = |a: &ContainerPort, b: &ContainerPort| {
         let ip = |port: &ContainerPort| port.host_ip.clone().unwrap_or_default();
         let (ip_a, ip_b) = (ip(a), ip(b));
         a.host_port == b.host_port
             && protocol(a) == protocol(b)
             && (any(&ip_a) || any(&ip_b) || ip_a == ip_b)
     };
-    let taken = |wanted| {
-        let mut others = room.pods.iter().flat_map(|other| host_ports(other));
-        others.any(|other| clash(wanted, other))
+    let in_use = |wanted| {
+        let mut others = node_info.pods.iter().flat_map(|other| host_ports(other));
+        others.any(|other| conflict(wanted, other))
     };
-    match host_ports(pod).any(taken) {
+    match host_ports(pod).any(in_use) {
         true => Err(vec![
             "node(s) didn't have free ports for the requested pod ports".to_owned(),
         ]),
@@ -146,21 +165,22 @@ fn has_free_ports(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
     }
 }
 
-fn has_room(pod: &Pod, room: &Room) -> Result<(), Vec<Refusal>> {
-    let asks = requested(pod);
-    let mut refusals = Vec::new();
-    if room.pods.len() as i64 + 1 > room.most_pods {
-        refusals.push("Too many pods".to_owned());
+fn fits_resources(pod: &Pod, node_info: &NodeInfo) -> Result<(), Vec<Reason>> {
+    let request = pod_requests(pod);
+    let mut reasons = Vec::new();
+    if node_info.pods.len() as i64 + 1 > node_info.allowed_pods {
+        reasons.push("Too many pods".to_owned());
     }
-    if asks.milli_cpu > 0 && asks.milli_cpu > room.has.milli_cpu - room.taken.milli_cpu {
-        refusals.push("Insufficient cpu".to_owned());
+    let free = node_info.free();
+    if request.milli_cpu > 0 && request.milli_cpu > free.milli_cpu {
+        reasons.push("Insufficient cpu".to_owned());
     }
-    if asks.memory > 0 && asks.memory > room.has.memory - room.taken.memory {
-        refusals.push("Insufficient memory".to_owned());
+    if request.memory > 0 && request.memory > free.memory {
+        reasons.push("Insufficient memory".to_owned());
     }
-    if refusals.is_empty() {
+    if reasons.is_empty() {
         Ok(())
     } else {
-        Err(refusals)
+        Err(reasons)
     }
 }

@@ -1,16 +1,20 @@
 //! The embedded cluster's scheduler, written with `sendo` as any user would write it.
 //!
-//! A pod that has no node and asks for this scheduler is started by its own
-//! events, or by those that may make room for it: a node that appears or
-//! changes, a pod that goes. The nodes are [filtered](filter) and
-//! [scored](score), the best is assumed, and a Binding makes it so.
+//! A pod that has no node and names this scheduler is reconciled on its own
+//! events and on those that may free resources for it: a node is added or
+//! changed, a pod ends. The nodes are [filtered](filter) and [scored](score), the
+//! pod is assumed to run on the best one, and a Binding binds it there.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/scheduler/schedule_one.go`: `assume`, `bind`, `handleBindingCycleError`
+//! - `pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go`: `PreEnqueue`
 
 pub mod filter;
+pub mod node_info;
 pub mod pod;
-pub mod room;
 pub mod score;
+mod selection;
 pub mod taints;
-mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,24 +29,25 @@ use sendo::{
     Reconcile, Result, Uid, predicate,
 };
 
+use node_info::NodeInfo;
 use pod::Pod;
-use room::Room;
 use serde_json::Value;
 
-/// The scheduler that pods ask for unless told.
+/// The scheduler of pods whose spec names none; the default of `spec.schedulerName`.
 pub const NAME: &str = "default-scheduler";
 
-/// How long a pod that found no node waits when nothing happens that could help it.
-const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// After how long an unschedulable pod is tried again if no event made it schedulable before.
+const RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Pods by the node they are bound to.
 static ON_NODE: Index<Pod, String> =
     Index::new("pods-by-node", |pod: &Pod| pod.node().map(str::to_owned));
 
-/// Pods that wait for a node.
-static WAITING: Index<Pod, bool> = Index::new("waiting-pods", |pod| waits(pod).then_some(true));
+/// Pods that are to be scheduled.
+static UNSCHEDULED: Index<Pod, bool> =
+    Index::new("waiting-pods", |pod| needs_scheduling(pod).then_some(true));
 
-/// The scheduler as a program.
+/// A manager that runs the scheduler.
 pub fn manager() -> Manager {
     Manager::new("kube-scheduler")
         .caching(pod::cached())
@@ -53,19 +58,22 @@ pub fn manager() -> Manager {
 pub fn controller() -> Controller {
     Controller::new::<Pod>()
         .named(NAME)
-        .when(predicate::matches(waits))
-        .watches(kind::<Node>(), map(|_: Event<Node>, cx| waiting(cx)))
+        .when(predicate::matches(needs_scheduling))
         .watches(
-            kind::<Pod>().when(makes_room()),
-            map(|_: Event<Pod>, cx| waiting(cx)),
+            kind::<Node>(),
+            map(|_: Event<Node>, cx| unscheduled_pods(cx)),
+        )
+        .watches(
+            kind::<Pod>().when(frees_resources()),
+            map(|_: Event<Pod>, cx| unscheduled_pods(cx)),
         )
         .index(&ON_NODE)
-        .index(&WAITING)
+        .index(&UNSCHEDULED)
         .reconcile(Scheduler::default())
 }
 
-/// A pod that this scheduler is to place.
-fn waits(pod: &Pod) -> bool {
+/// Whether this scheduler has to find a node for the pod.
+fn needs_scheduling(pod: &Pod) -> bool {
     let spec = pod.spec.as_ref();
     let scheduler = spec.and_then(|spec| spec.scheduler_name.as_deref());
     let gated = spec.is_some_and(|s| s.scheduling_gates.as_ref().is_some_and(|g| !g.is_empty()));
@@ -76,7 +84,7 @@ fn waits(pod: &Pod) -> bool {
         && scheduler.is_none_or(|name| name == NAME)
 }
 
-/// A finished pod takes no room.
+/// Whether the pod has finished, so that it uses no resources of its node.
 fn is_finished(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -85,8 +93,8 @@ fn is_finished(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// The end of a pod that had a place.
-fn makes_room() -> predicate::Predicate<Pod> {
+/// Events of pods that were bound to a node and have ended.
+fn frees_resources() -> predicate::Predicate<Pod> {
     predicate::Predicate::new(|event: &Event<Pod>| match event {
         Event::Deleted { object, .. } => object.node().is_some(),
         Event::Updated { old, new } => !is_finished(old) && is_finished(new),
@@ -94,14 +102,14 @@ fn makes_room() -> predicate::Predicate<Pod> {
     })
 }
 
-fn waiting(cx: &Reader) -> Vec<ObjectKey> {
-    cx.list::<Pod>().by(&WAITING, true).keys()
+fn unscheduled_pods(cx: &Reader) -> Vec<ObjectKey> {
+    cx.list::<Pod>().by(&UNSCHEDULED, true).keys()
 }
 
-/// Places one pod at a time, so that two never take the same room.
+/// Schedules one pod at a time, so that two pods are never given the same resources.
 #[derive(Default)]
 struct Scheduler {
-    /// Pods that were bound, until the cache shows it.
+    /// Pods that were bound, until the cache has the binding.
     assumed: Mutex<BTreeMap<Uid, Assumed>>,
 }
 
@@ -112,12 +120,12 @@ struct Assumed {
 
 impl Reconcile<Pod> for Scheduler {
     async fn reconcile(&self, pod: Arc<Pod>, cx: Context) -> Result<Action> {
-        self.forget_settled(&cx);
-        if !waits(&pod) || self.assumed().contains_key(&pod.uid()) {
+        self.forget_bound(&cx);
+        if !needs_scheduling(&pod) || self.assumed().contains_key(&pod.uid()) {
             return Ok(Action::done());
         }
-        let rooms = self.rooms(&cx);
-        match verdict::choose(&pod, &rooms) {
+        let node_infos = self.node_infos(&cx);
+        match selection::select_node(&pod, &node_infos) {
             Ok(node) => {
                 self.assume(&pod, node);
                 let bound = bind(&pod, node, &cx).await;
@@ -129,9 +137,9 @@ impl Reconcile<Pod> for Scheduler {
                 cx.event(Normal, "Scheduled", message);
                 Ok(Action::done())
             }
-            Err(refusal) => {
-                verdict::tell(&pod, &refusal.to_string(), &cx).await?;
-                Ok(Action::after(LOOK_AGAIN))
+            Err(error) => {
+                selection::report_unschedulable(&pod, &error.to_string(), &cx).await?;
+                Ok(Action::after(RETRY_AFTER))
             }
         }
     }
@@ -150,27 +158,27 @@ impl Scheduler {
         self.assumed().insert(pod.uid(), assumed);
     }
 
-    /// Forgets what the cache shows by now: the binding, or the pod's end.
-    fn forget_settled(&self, cx: &Context) {
+    /// Forgets assumed pods whose binding or deletion is in the cache by now.
+    fn forget_bound(&self, cx: &Context) {
         self.assumed().retain(|uid, assumed| {
             cx.get::<Pod>(assumed.pod.key())
                 .is_some_and(|pod| pod.uid() == *uid && pod.node().is_none())
         });
     }
 
-    /// The nodes with what runs on them, in order.
-    fn rooms(&self, cx: &Context) -> Vec<Room> {
+    /// The nodes with the pods bound to them or assumed there, in order.
+    fn node_infos(&self, cx: &Context) -> Vec<NodeInfo> {
         let assumed = self.assumed();
-        let room = |node: Arc<Node>| {
+        let node_info = |node: Arc<Node>| {
             let bound = cx.list::<Pod>().by(&ON_NODE, node.name().to_owned());
             let mut pods: Vec<_> = bound.iter().filter(|pod| !is_finished(pod)).collect();
-            let coming = assumed
+            let on_their_way = assumed
                 .values()
                 .filter(|assumed| assumed.node == node.name());
-            pods.extend(coming.map(|assumed| assumed.pod.clone()));
-            Room::new(node, pods)
+            pods.extend(on_their_way.map(|assumed| assumed.pod.clone()));
+            NodeInfo::new(node, pods)
         };
-        cx.list::<Node>().iter().map(room).collect()
+        cx.list::<Node>().iter().map(node_info).collect()
     }
 }
 

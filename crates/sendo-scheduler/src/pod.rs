@@ -1,7 +1,7 @@
-//! A pod, as much of it as the scheduler looks at.
+//! The part of a pod that the scheduler reads.
 //!
-//! Every pod of the cluster is kept, and decoded at each of its changes: a
-//! whole one would take several times the room. The fields have the names and the
+//! Every pod of the cluster is cached, and decoded at each of its changes: a whole
+//! one would take several times the memory. The fields have the names and the
 //! meaning that they have in [`v1::Pod`].
 
 use std::collections::BTreeMap;
@@ -15,48 +15,48 @@ use kube::Resource;
 use sendo::cache::KindOptions;
 use serde::{Deserialize, Serialize};
 
-/// A pod that is to be placed, or that takes room.
+/// A pod that is to be scheduled, or that uses resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, Resource)]
 #[resource(inherit = v1::Pod)]
 #[serde(default)]
 pub struct Pod {
     /// Its metadata, without labels and annotations.
     pub metadata: ObjectMeta,
-    /// What it asks for.
+    /// What it requests, and where it may run.
     pub spec: Option<PodSpec>,
-    /// What became of it.
+    /// Its status.
     pub status: Option<PodStatus>,
 }
 
-/// What a pod asks of a node, and the node it has.
+/// What a pod requires of a node, and the node it is bound to.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
-    /// Which nodes it wants, or would like.
+    /// Which nodes it requires or prefers.
     pub affinity: Option<Affinity>,
     /// Its containers.
     pub containers: Vec<Container>,
-    /// Those that run before, or beside as sidecars.
+    /// Its init containers, sidecars among them.
     pub init_containers: Option<Vec<Container>>,
     /// The node that it is bound to.
     pub node_name: Option<String>,
     /// Labels that its node must have.
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// What it takes beside its containers.
+    /// What running it takes in addition to its containers.
     pub overhead: Option<BTreeMap<String, Quantity>>,
-    /// The scheduler that is to place it.
+    /// The scheduler that is responsible for it.
     pub scheduler_name: Option<String>,
-    /// What keeps it from being placed at all.
+    /// Gates that keep it from being scheduled.
     pub scheduling_gates: Option<Vec<PodSchedulingGate>>,
-    /// The taints it puts up with.
+    /// The taints that it tolerates.
     pub tolerations: Option<Vec<Toleration>>,
 }
 
-/// Which nodes a pod wants, or would like.
+/// Which nodes a pod requires or prefers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
-    /// By what the nodes are.
+    /// By labels and fields of nodes.
     pub node_affinity: Option<NodeAffinity>,
 }
 
@@ -64,27 +64,27 @@ pub struct Affinity {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
-    /// Its ports, on the host perhaps.
+    /// Its ports; some may be ports of the host.
     pub ports: Option<Vec<ContainerPort>>,
-    /// What it asks for.
+    /// What it requests.
     pub resources: Option<Resources>,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<String>,
 }
 
-/// What a container asks for.
+/// The resources of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Resources {
-    /// How much of each resource it is sure to get.
+    /// How much of each resource it requests.
     pub requests: Option<BTreeMap<String, Quantity>>,
 }
 
-/// What became of a pod.
+/// The status of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct PodStatus {
     /// `PodScheduled` among them.
     pub conditions: Option<Vec<Condition>>,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: Option<String>,
 }
 
@@ -92,19 +92,19 @@ pub struct PodStatus {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
+    /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, in words.
+    /// The message.
     pub message: Option<String>,
-    /// Since when.
+    /// When its status last changed.
     pub last_transition_time: Option<Time>,
 }
 
-/// The fields above as they stand in JSON: the others are not even decoded.
-const LOOKED_AT: [&str; 18] = [
+/// The JSON paths of the fields above; other fields are skipped and not decoded.
+const FIELDS: [&str; 18] = [
     "spec.affinity.nodeAffinity",
     "spec.containers.ports",
     "spec.containers.resources.requests",
@@ -125,10 +125,10 @@ const LOOKED_AT: [&str; 18] = [
     "status.phase",
 ];
 
-/// How pods are read from the API server.
+/// How pods are decoded and cached.
 pub(crate) fn cached() -> KindOptions<Pod> {
     KindOptions::new()
-        .only(LOOKED_AT)
+        .only(FIELDS)
         .without(["metadata.annotations", "metadata.labels"])
 }
 
@@ -139,7 +139,7 @@ impl Pod {
         spec.node_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The taints it puts up with.
+    /// The taints that it tolerates.
     pub fn tolerations(&self) -> &[Toleration] {
         let spec = self.spec.as_ref();
         let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A pod with all that the type has: a new field is to be set here too.
+    /// A pod with every field of the type set; a new field has to be set here too.
     fn full() -> Pod {
         let requests = || Some([("cpu".to_owned(), Quantity("1".to_owned()))].into());
         let container = || Container {

@@ -1,34 +1,50 @@
-//! Which of the nodes that will do is best.
+//! Scores: which of the nodes that passed the filters is best.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/scheduler/schedule_one.go`: `prioritizeNodes`
+//! - `pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go`: `Score`, `NormalizeScore`
+//! - `pkg/scheduler/framework/plugins/noderesources/least_allocated.go`: `leastResourceScorer`,
+//!   `leastRequestedScore`
+//! - `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`:
+//!   `balancedResourceScore`
+//! - `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`:
+//!   `calculatePodResourceRequest`
 
 use sendo::ObjectExt;
 
 use crate::filter::term_matches;
+use crate::node_info::{NodeInfo, Resource, pod_requests};
 use crate::pod::Pod;
-use crate::room::{Amount, Room, requested};
 
-/// The most a scorer gives.
-const FULL: i64 = 100;
+/// The highest score a scorer gives.
+const MAX_NODE_SCORE: i64 = 100;
 
-/// A named scorer and its weight; each gives 0 to 100.
-pub type Scorer = (&'static str, i64, fn(&Pod, &Room) -> i64);
+/// What a pod without a CPU request counts as.
+const DEFAULT_MILLI_CPU_REQUEST: i64 = 100;
+
+/// What a pod without a memory request counts as.
+const DEFAULT_MEMORY_REQUEST: i64 = 200 << 20;
+
+/// A scorer with its name and weight; each gives 0 to 100.
+pub type Scorer = (&'static str, i64, fn(&Pod, &NodeInfo) -> i64);
 
 /// All scorers.
 pub const SCORERS: &[Scorer] = &[
-    ("NodeAffinity", 2, preferred),
+    ("NodeAffinity", 2, node_affinity),
     ("NodeResourcesFit", 1, least_allocated),
-    ("NodeResourcesBalancedAllocation", 1, balanced),
+    ("NodeResourcesBalancedAllocation", 1, balanced_allocation),
 ];
 
 /// The weighted sum over all scorers.
-pub fn score(pod: &Pod, room: &Room) -> i64 {
+pub fn score(pod: &Pod, node_info: &NodeInfo) -> i64 {
     SCORERS
         .iter()
-        .map(|(_, weight, scorer)| weight * scorer(pod, room))
+        .map(|(_, weight, scorer)| weight * scorer(pod, node_info))
         .sum()
 }
 
 /// The share of the pod's preferences, by weight, that the node meets.
-fn preferred(pod: &Pod, room: &Room) -> i64 {
+fn node_affinity(pod: &Pod, node_info: &NodeInfo) -> i64 {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     let preferences = affinity.and_then(|a| {
@@ -37,70 +53,79 @@ fn preferred(pod: &Pod, room: &Room) -> i64 {
     });
     let weigh = |met_only: bool| -> i64 {
         let terms = preferences.into_iter().flatten();
-        let counted = terms.filter(|term| !met_only || term_matches(&term.preference, room));
+        let counted = terms.filter(|term| !met_only || term_matches(&term.preference, node_info));
         counted.map(|term| i64::from(term.weight)).sum()
     };
     match weigh(false) {
         0 => 0,
-        all => FULL * weigh(true) / all,
+        all => MAX_NODE_SCORE * weigh(true) / all,
     }
 }
 
-/// What would be taken with the pod on the node. A pod that asks for nothing
-/// counts as a small one, so that such pods spread too.
-fn taken_with(pod: &Pod, room: &Room) -> Amount {
+/// What would be requested of the node with the pod on it. A pod that requests nothing
+/// counts as a small one, so that such pods are spread too.
+fn requested_with(pod: &Pod, node_info: &NodeInfo) -> Resource {
     let nonzero = |pod: &Pod| {
-        let asks = requested(pod);
-        Amount {
-            milli_cpu: if asks.milli_cpu == 0 {
-                100
-            } else {
-                asks.milli_cpu
+        let request = pod_requests(pod);
+        Resource {
+            milli_cpu: match request.milli_cpu {
+                0 => DEFAULT_MILLI_CPU_REQUEST,
+                request => request,
             },
-            memory: if asks.memory == 0 {
-                200 << 20
-            } else {
-                asks.memory
+            memory: match request.memory {
+                0 => DEFAULT_MEMORY_REQUEST,
+                request => request,
             },
         }
     };
-    let all = room
+    let all = node_info
         .pods
         .iter()
         .map(|pod| nonzero(pod))
         .chain([nonzero(pod)]);
-    all.fold(Amount::default(), |sum, one| Amount {
+    all.fold(Resource::default(), |sum, one| Resource {
         milli_cpu: sum.milli_cpu + one.milli_cpu,
         memory: sum.memory + one.memory,
     })
 }
 
-fn least_allocated(pod: &Pod, room: &Room) -> i64 {
-    let taken = taken_with(pod, room);
-    let free = |has: i64, taken: i64| match has {
-        has if has <= 0 || taken > has => 0,
-        has => (i128::from(has - taken) * i128::from(FULL) / i128::from(has)) as i64,
+fn least_allocated(pod: &Pod, node_info: &NodeInfo) -> i64 {
+    let (capacity, requested) = (node_info.allocatable, requested_with(pod, node_info));
+    let free = |capacity: i64, requested: i64| match capacity {
+        capacity if capacity <= 0 || requested > capacity => 0,
+        capacity => {
+            let free = i128::from(capacity - requested);
+            (free * i128::from(MAX_NODE_SCORE) / i128::from(capacity)) as i64
+        }
     };
-    (free(room.has.milli_cpu, taken.milli_cpu) + free(room.has.memory, taken.memory)) / 2
+    let cpu = free(capacity.milli_cpu, requested.milli_cpu);
+    let memory = free(capacity.memory, requested.memory);
+    (cpu + memory) / 2
 }
 
-/// Full marks when processors and memory are taken to the same degree.
-fn balanced(pod: &Pod, room: &Room) -> i64 {
-    let taken = taken_with(pod, room);
-    let share = |has: i64, taken: i64| match has {
-        has if has <= 0 => 1.0,
-        has => (taken as f64 / has as f64).min(1.0),
+/// The full score when CPU and memory are requested to the same degree. Kubernetes goes on to
+/// score how much the pod improves this balance; here the balance with the pod is the score.
+fn balanced_allocation(pod: &Pod, node_info: &NodeInfo) -> i64 {
+    let (capacity, requested) = (node_info.allocatable, requested_with(pod, node_info));
+    let share = |capacity: i64, requested: i64| match capacity {
+        capacity if capacity <= 0 => 1.0,
+        capacity => (requested as f64 / capacity as f64).min(1.0),
     };
-    let difference =
-        share(room.has.milli_cpu, taken.milli_cpu) - share(room.has.memory, taken.memory);
-    FULL - (difference.abs() / 2.0 * FULL as f64) as i64
+    let cpu = share(capacity.milli_cpu, requested.milli_cpu);
+    let memory = share(capacity.memory, requested.memory);
+    let difference = cpu - memory;
+    MAX_NODE_SCORE - (difference.abs() / 2.0 * MAX_NODE_SCORE as f64) as i64
 }
 
-/// The best room: the highest score, and of equals the one with the fewest pods, then by name.
-pub(crate) fn best<'a>(pod: &Pod, rooms: &[&'a Room]) -> Option<&'a Room> {
-    let rank = |room: &&&Room| {
-        let name = std::cmp::Reverse(room.node.name().to_owned());
-        (score(pod, room), std::cmp::Reverse(room.pods.len()), name)
+/// The node with the highest score; among equal ones that with the fewest pods, then by name.
+pub(crate) fn best_node<'a>(pod: &Pod, node_infos: &[&'a NodeInfo]) -> Option<&'a NodeInfo> {
+    let rank = |node_info: &&&NodeInfo| {
+        let name = std::cmp::Reverse(node_info.node.name().to_owned());
+        (
+            score(pod, node_info),
+            std::cmp::Reverse(node_info.pods.len()),
+            name,
+        )
     };
-    rooms.iter().max_by_key(rank).copied()
+    node_infos.iter().max_by_key(rank).copied()
 }

@@ -1,4 +1,9 @@
-//! Taints, by which nodes keep pods away, and the tolerations that pods have of them.
+//! Taints of nodes, and whether pods tolerate them.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/api/core/v1/toleration.go`: `ToleratesTaint`
+//! - `staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go`:
+//!   `FindMatchingUntoleratedTaint`
 
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
@@ -8,7 +13,7 @@ pub fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
     spec.flat_map(|spec| spec.taints.iter().flatten())
 }
 
-/// The toleration by which a pod puts up with a taint: the first, if several of its tolerations do.
+/// The first of a pod's tolerations that tolerates the taint.
 pub fn toleration<'t>(tolerations: &'t [Toleration], taint: &Taint) -> Option<&'t Toleration> {
     let mut tolerations = tolerations.iter();
     tolerations.find(|toleration| tolerates(toleration, taint))

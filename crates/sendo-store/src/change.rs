@@ -1,4 +1,4 @@
-//! What is stored, and how it changes.
+//! Entries and changes.
 
 use std::sync::Arc;
 
@@ -6,48 +6,48 @@ use bytes::Bytes;
 
 use crate::{Key, KeyRange, Memo, Revision};
 
-/// What is stored under a key.
+/// A key with its value.
 ///
-/// Handed out behind an [`Arc`]: readers, watchers and history share one copy.
+/// Shared behind an [`Arc`]: readers, watchers and history have one copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The key.
     pub key: Key,
-    /// The value, as it was put.
+    /// The value.
     pub value: Bytes,
-    /// When the key came to be; a key that was deleted and put again is a new one.
+    /// The revision that created the key; a key that was deleted and put again is a new one.
     pub created: Revision,
-    /// The last change.
+    /// The revision of the last change.
     pub modified: Revision,
-    /// A place for what readers derive from the value, its decoded form for one.
+    /// Holds a value that readers derive from the entry, for example its decoded form.
     pub memo: Memo,
 }
 
 /// A change of one key, as watchers see it.
 ///
-/// Handed out behind an [`Arc`]: all watchers of a change hold the same one.
+/// Shared behind an [`Arc`]: all watchers of a change have the same one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The key.
     pub key: Key,
-    /// What the key became; its `modified` is [`Change::revision`]. `None`: deleted.
+    /// The new entry, whose `modified` is [`Change::revision`]. `None` if the key was deleted.
     pub now: Option<Arc<Entry>>,
-    /// What the key was before. `None`: it is new.
+    /// The entry that was replaced. `None` if the key is new.
     pub before: Option<Arc<Entry>>,
     /// The transaction's revision.
     pub revision: Revision,
-    /// A place for what watchers derive from the change, its wire encoding for one.
+    /// Holds a value that watchers derive from the change, for example its wire encoding.
     pub memo: Memo,
 }
 
-/// The changes of one transaction, or those of them that lie in a watched range.
+/// The changes of one transaction, or those of them in a watched range.
 ///
-/// Never empty, and never split: a watch has seen all of a revision or none of it.
+/// Never empty, and never split: a watch returns all changes of a revision in its range at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The transaction's revision.
     pub revision: Revision,
-    /// In the order in which the transaction wrote them, at most one per key.
+    /// The changes in the order of the transaction's writes, at most one for each key.
     pub changes: Arc<[Arc<Change>]>,
 }
 
@@ -59,7 +59,7 @@ impl Batch {
         replaced.map(|entry| entry.value.len()).sum()
     }
 
-    /// The part that lies in `range`; `None` if there is nothing. Shares the changes.
+    /// The changes in `range`; `None` if there are none. Shares the changes.
     pub fn within(&self, range: &KeyRange) -> Option<Batch> {
         let inside = |change: &&Arc<Change>| range.contains(&change.key);
         match self.changes.iter().filter(inside).count() {

@@ -1,19 +1,19 @@
-//! Why the store did not do what was asked.
+//! The errors of stores.
 
 use std::sync::Arc;
 
 use crate::{Entry, Key, Revision};
 
-/// Why the store did not do what was asked.
+/// Why an operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A guard did not hold; nothing was written. Read again and retry.
+    /// A guard of a transaction failed; nothing was written. Read again and retry.
     #[error("{key} is not what the transaction expected")]
     Conflict {
         /// The guard's key.
         key: Key,
-        /// What is stored there now.
+        /// The entry that the key has; `None` if it has none.
         found: Option<Arc<Entry>>,
     },
     /// A transaction writes a key twice; nothing was written.
@@ -22,19 +22,19 @@ pub enum Error {
         /// The key.
         key: Key,
     },
-    /// The revision asked for is older than what is kept, or a watch was too
-    /// slow to keep up with it. Read the newest state and go on from there.
+    /// The requested revision has been compacted, or a watch was too slow to read it before. Read
+    /// the newest state and watch from there.
     #[error("revision {asked} has been compacted; the oldest kept is {oldest}")]
     Compacted {
-        /// The revision asked for, or up to which the watch had read.
+        /// The requested revision, or the one up to which the watch had read.
         asked: Revision,
         /// The oldest revision that can still be read, or watched after.
         oldest: Revision,
     },
-    /// The revision asked for has not happened yet.
+    /// The requested revision is ahead of the newest one.
     #[error("revision {asked} lies ahead of the newest, {newest}")]
     Future {
-        /// The revision asked for.
+        /// The requested revision.
         asked: Revision,
         /// The newest revision.
         newest: Revision,

@@ -1,10 +1,9 @@
-//! An ordered, versioned key-value store with watches: what the API server keeps its objects in.
+//! An ordered, versioned key-value store with watches, in which the API server stores its objects.
 //!
-//! Keys are text, values opaque bytes. Back ends stand behind the [`Store`]
-//! trait: [`Memory`] keeps everything in this process, [`Disk`] in a folder too, so
-//! that nothing that was answered is lost. The suite in `contract`,
-//! behind the cargo feature of that name, states what each back end must do and
-//! runs over any of them.
+//! Keys are text, values opaque bytes. Back ends implement the trait [`Store`]: [`Memory`] keeps
+//! everything in this process, [`Disk`] in a folder too, so that no committed transaction is lost.
+//! The test suite in `contract`, behind the cargo feature of that name, states what each back end
+//! must do, and runs with any of them.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,7 +22,7 @@
 //! let create = Transaction::new().absent("/pods/a").put("/pods/a", "pending");
 //! let created = store.commit(create).await?;
 //!
-//! // Read everything, then follow what changes: nothing falls between.
+//! // Read everything, then watch changes from that revision on: none is missed.
 //! let page = store.range(KeyRange::prefix("/pods/"), At::Latest, None).await?;
 //! let mut watch = store.watch(KeyRange::prefix("/pods/"), page.revision)?;
 //!
@@ -39,7 +38,7 @@
 //! # }
 //! ```
 //!
-//! # What holds for every store
+//! # Guarantees of every store
 //!
 //! - **One counter.** Every transaction that changes something takes the next
 //!   [`Revision`], whichever keys it writes, and gives it to all its changes. What
@@ -47,24 +46,23 @@
 //!   other take one each, and none of them takes place without the others.
 //! - **All or nothing.** A transaction's guards and writes are one step: no reader
 //!   and no watcher sees a part of it.
-//! - **States stay readable.** A read names its revision, and a later read at that
-//!   revision sees the same state, until it is compacted. So a long list can be
-//!   read in pages.
-//! - **Watches miss nothing.** A watch gives every transaction after its revision
+//! - **Snapshots.** A read returns its revision, and a later read at that revision sees the
+//!   same state, until it is compacted. So a long list can be read in pages.
+//! - **Watches miss nothing.** A watch returns every transaction after its revision
 //!   in order, once and whole, restricted to its range; or it ends with an error.
-//!   A watch that was cut can be resumed from its last revision or its
+//!   An interrupted watch can be resumed from its last revision or its
 //!   [progress](Watch::progress), as long as that is kept.
-//! - **An answer comes last.** A change is handed out before its commit is answered:
-//!   who was told of a write finds it in every watch without waiting. The API
-//!   server's access control rests on that.
-//! - **History is bounded.** A compaction, or the back end's own limits, forget
-//!   the oldest changes. Who still needs them is told [`Error::Compacted`], and
-//!   begins anew with a read of the newest state.
-//! - **Nobody waits for a watcher.** A slow one falls behind within those bounds,
-//!   then it is cut off.
-//! - **Bytes are shared.** An [`Entry`] and a [`Change`] are handed out behind an
-//!   [`Arc`], with a [`Memo`] for what is derived from them, so that what
-//!   a thousand watchers need is computed once.
+//! - **Changes before responses.** A change is in every watch before its commit returns:
+//!   a caller whose write has returned finds it in each watch without waiting. The
+//!   access control of the API server depends on that.
+//! - **History is bounded.** A compaction, or the limits of the back end, remove
+//!   the oldest changes. A reader or watcher that still needs them gets
+//!   [`Error::Compacted`], and starts again with a read of the newest state.
+//! - **Watchers do not block writers.** A slow watcher falls behind within those bounds,
+//!   then its watch ends with an error.
+//! - **Bytes are shared.** An [`Entry`] and a [`Change`] are shared behind an
+//!   [`Arc`], with a [`Memo`] for a value that is derived from them, so that it is
+//!   computed once for all watchers.
 
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
@@ -100,7 +98,7 @@ pub use watch::{Watch, WatchSource};
 /// Reads never block writes. All methods are cancel safe: a dropped `commit`
 /// has either taken place whole or not at all.
 pub trait Store: Send + Sync + 'static {
-    /// The entry under `key`, and the revision that was read.
+    /// The entry of `key`, and the revision that was read.
     ///
     /// # Errors
     /// [`Error::Compacted`] or [`Error::Future`] for a revision that cannot be read.
@@ -134,15 +132,15 @@ pub trait Store: Send + Sync + 'static {
     /// Every change in `range` after `after`, in order, then those to come.
     ///
     /// To miss nothing, watch after the revision of the read that came before.
-    /// An `after` that lies ahead of the newest revision is fine: the watch
-    /// stays silent until then.
+    /// `after` may be ahead of the newest revision: the watch then returns nothing up to that
+    /// revision.
     ///
     /// # Errors
     /// [`Error::Compacted`] if changes after `after` are no longer kept. A back
-    /// end that cannot tell at once gives the error as the watch's first item.
+    /// end that does not know at once returns the error as the watch's first item.
     fn watch(&self, range: KeyRange, after: Revision) -> Result<Watch, Error>;
 
-    /// The newest revision: at least that of every commit that has been answered.
+    /// The newest revision: at least that of every commit that has returned.
     fn revision(&self) -> Revision;
 
     /// Whether commits can still take place, as far as it is known without trying.
@@ -157,12 +155,11 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets the changes up to and including `through`.
     ///
     /// `through` becomes the oldest revision that can be read or watched after.
-    /// Watches that have those changes behind them go on; one that has not read
-    /// them yet ends with [`Error::Compacted`]. Does nothing if as much has been
-    /// forgotten before.
+    /// Watches that have read those changes continue; one that has not read them yet ends with
+    /// [`Error::Compacted`]. Does nothing if those changes are forgotten already.
     ///
     /// # Errors
-    /// [`Error::Future`] if `through` has not happened yet.
+    /// [`Error::Future`] if `through` is ahead of the newest revision.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>>;
 }
 
@@ -176,31 +173,31 @@ impl fmt::Display for Revision {
     }
 }
 
-/// When a read looks.
+/// The revision that a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// The newest state.
     Latest,
-    /// The state as it was right after this revision.
+    /// The state right after this revision.
     Revision(Revision),
 }
 
-/// The answer to a read of one key.
+/// The result of reading one key.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// What was there; `None` if nothing.
+    /// The entry; `None` if the key does not exist.
     pub entry: Option<Arc<Entry>>,
-    /// The state that was read: the newest revision for [`At::Latest`], else the one asked for.
+    /// The revision that was read: the newest one for [`At::Latest`], else the requested one.
     pub revision: Revision,
 }
 
-/// The answer to a range read.
+/// The result of reading a range.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// Entries in key order, at most the limit.
     pub entries: Vec<Arc<Entry>>,
     /// How many entries the range has beyond these.
     pub remaining: u64,
-    /// The state that was read: the newest revision for [`At::Latest`], else the one asked for.
+    /// The revision that was read: the newest one for [`At::Latest`], else the requested one.
     pub revision: Revision,
 }

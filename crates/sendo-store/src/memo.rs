@@ -4,15 +4,15 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A slot for something computed from an entry or a change: computed once,
-/// shared by all who hold it.
+/// A slot for a value derived from an entry or a change, which is computed once for all who share
+/// that entry or change.
 ///
-/// A thousand watchers of a change are handed the same [`Change`](crate::Change);
-/// the first to need its wire encoding leaves it here for the others. The value
-/// lives as long as what it belongs to, or until it is [forgotten](Memo::forget).
+/// All watchers of a change share the same [`Change`](crate::Change); the first one that needs its
+/// wire encoding stores it here for the others. The value is dropped with its owner, or when it is
+/// [forgotten](Memo::forget).
 ///
-/// The slot holds one value of one type, the type of whoever came first. It says
-/// nothing about its owner, so all memos are equal.
+/// The slot holds one value, of the type of the first caller. It is no part of its owner's value, so
+/// all memos are equal.
 #[derive(Default)]
 pub struct Memo(RwLock<Option<Value>>);
 
@@ -25,8 +25,8 @@ impl Memo {
     /// is taken by a value of another type, the result is computed and not kept.
     ///
     /// # Panics
-    /// If `compute` does; the slot then stays empty. `compute` must not use the
-    /// same memo: that would wait for itself.
+    /// If `compute` panics; the slot then stays empty. `compute` must not use the same memo: that
+    /// would deadlock.
     pub fn get_or_init<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         if let Some(value) = self.get() {
             return value;
@@ -38,7 +38,7 @@ impl Memo {
                 *slot = Some(Arc::clone(&value) as Value);
                 value
             }
-            // Somebody else was faster, or it is of another type.
+            // Another thread was faster, or the value is of another type.
             Some(kept) => {
                 let kept = Arc::clone(kept);
                 drop(slot);
@@ -52,15 +52,16 @@ impl Memo {
         self.value()?.downcast().ok()
     }
 
-    /// Empties the slot. Those who have the value keep it; the next to need one computes it again.
+    /// Empties the slot. Callers that have the value keep it; the next one that needs it computes it
+    /// again.
     ///
-    /// Stores do this to changes that all watchers but the slowest have seen: what
-    /// is derived from a change is often larger than the change.
+    /// Stores empty the memos of changes that all but the slowest watchers have seen, because a
+    /// derived value is often larger than the change.
     pub fn forget(&self) {
         let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let value = slot.take();
         drop(slot);
-        // Dropping it may run any code.
+        // Dropped without the lock, because a destructor may run any code.
         drop(value);
     }
 

@@ -1,4 +1,4 @@
-//! Keys and spans of them.
+//! Keys and ranges of keys.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// A key: any text, ordered by bytes. Cheap to clone.
 pub type Key = Arc<str>;
 
-/// A span of keys.
+/// A range of keys.
 ///
-/// May be empty, also with its ends the wrong way round: then it contains no key.
+/// May be empty, also if its start is after its end: then it contains no key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     /// Where it begins.
@@ -58,7 +58,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether `key` lies within.
+    /// Whether the range contains `key`.
     pub fn contains(&self, key: &str) -> bool {
         let begun = match &self.from {
             Bound::Included(from) => **from <= *key,
@@ -73,8 +73,8 @@ impl KeyRange {
             }
     }
 
-    /// The ends as the standard library's ordered maps take them; `None` if no
-    /// key can lie between, for which those maps panic.
+    /// The bounds for the ordered maps of the standard library; `None` if the range is empty, for
+    /// which those maps panic.
     pub fn bounds(&self) -> Option<(Bound<&str>, Bound<&str>)> {
         let from = self.from.as_ref().map(|key| &**key);
         let to = self.to.as_ref().map(|key| &**key);
@@ -88,12 +88,12 @@ impl KeyRange {
     }
 }
 
-/// The first key past all that start with `prefix`: its last character raised
-/// by one, or dropped where there is none higher.
+/// The first key after all that start with `prefix`: its last character is incremented, or removed
+/// if it is the highest.
 fn end_of_prefix(prefix: &str) -> Bound<Key> {
     let mut rest = prefix.to_owned();
     while let Some(last) = rest.pop() {
-        // A range of characters steps over the gap of the surrogates.
+        // A range of characters skips the surrogates.
         if let Some(next) = (last..=char::MAX).nth(1) {
             rest.push(next);
             return Bound::Excluded(rest.into());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_is_that_key_alone() {
+    fn a_range_of_one_key_contains_no_other() {
         let one = KeyRange::one("a");
         assert!(one.contains("a") && !one.contains("a0"));
         assert!(one.bounds().is_some());

@@ -1,17 +1,17 @@
-//! How much of the past is kept.
+//! How much history a store keeps.
 
 use std::time::Duration;
 
-/// How much of the past a store keeps for readers and watchers.
+/// How much history a store keeps for readers and watchers.
 ///
-/// What exceeds any of these is forgotten at the next commit, oldest first; the
-/// newest transaction is always kept. A watch that has not read what is
-/// forgotten ends, so these also bound how far a watch may fall behind.
+/// Changes that exceed any of these limits are forgotten at the next commit, oldest first; the
+/// newest transaction is always kept. A watch that has not read a forgotten change ends, so these
+/// also limit how far a watch may fall behind.
 #[derive(Clone, Debug)]
 pub struct Retention {
-    /// How many changes at most; 100,000 by default.
+    /// The maximum number of changes; 100,000 by default.
     pub keep_changes: usize,
-    /// How many bytes of values at most that are no longer current; 256 MiB by default.
+    /// The maximum number of bytes of replaced values; 256 MiB by default.
     pub keep_bytes: usize,
     /// How long; 5 minutes by default. A store that was opened again counts
     /// from then, and has no past if nothing was written for so long.

@@ -1,10 +1,10 @@
-//! Writes that take place together.
+//! Transactions: guards and writes.
 
 use bytes::Bytes;
 
 use crate::{Key, Revision};
 
-/// Writes that take place together, at one revision, if every guard holds.
+/// Writes that are made together, at one revision, if every guard holds.
 ///
 /// A key changes once at a revision. What has to be seen to change twice, marked
 /// and then deleted for example, is two transactions of which one
@@ -21,7 +21,7 @@ use crate::{Key, Revision};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
-    /// All of these must hold. They see the state before the writes.
+    /// All of these must hold. They are checked against the state before the writes.
     pub guards: Vec<Guard>,
     /// At most one per key.
     pub writes: Vec<Write>,
@@ -30,12 +30,12 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// One that does nothing.
+    /// An empty transaction.
     pub fn new() -> Self {
         Transaction::default()
     }
 
-    /// Also demands that `key` does not exist.
+    /// Adds the guard that `key` does not exist.
     #[must_use]
     pub fn absent(mut self, key: impl Into<Key>) -> Self {
         self.guards.push(Guard {
@@ -45,7 +45,7 @@ impl Transaction {
         self
     }
 
-    /// Also demands that `key` exists and was last changed at `revision`.
+    /// Adds the guard that `key` exists and was last changed at `revision`.
     #[must_use]
     pub fn unchanged(mut self, key: impl Into<Key>, revision: Revision) -> Self {
         self.guards.push(Guard {
@@ -55,7 +55,7 @@ impl Transaction {
         self
     }
 
-    /// Also puts `value` under `key`.
+    /// Adds a write of `value` to `key`.
     #[must_use]
     pub fn put(mut self, key: impl Into<Key>, value: impl Into<Bytes>) -> Self {
         self.writes.push(Write::Put(key.into(), value.into()));
@@ -76,7 +76,7 @@ impl Transaction {
         self
     }
 
-    /// Also deletes `key`.
+    /// Adds the deletion of `key`.
     #[must_use]
     pub fn delete(mut self, key: impl Into<Key>) -> Self {
         self.writes.push(Write::Delete(key.into()));
@@ -84,12 +84,12 @@ impl Transaction {
     }
 }
 
-/// What must hold for a transaction to take place.
+/// A condition for the writes of a transaction.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// The key looked at.
+    /// The key.
     pub key: Key,
-    /// What it must be.
+    /// The condition.
     pub expect: Expect,
 }
 
@@ -102,7 +102,7 @@ pub enum Expect {
     Unchanged(Revision),
 }
 
-/// A change of one key.
+/// A write of one key.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// Put a value. Counts as a change even if the value is the same.

@@ -1,4 +1,4 @@
-//! A stream of changes.
+//! Watches: streams of changes.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use futures::stream::FusedStream;
 
 use crate::{Batch, Error, Revision};
 
-/// The changes of a range of keys, one transaction an item.
+/// A stream of the changes in a range of keys; each item is a transaction.
 ///
 /// Items come in the order of their revisions, each revision once and whole.
 /// An error ends the stream: [`Error::Compacted`] if the watch fell so far
-/// behind that changes it had not read were forgotten. A watch never makes a
-/// writer wait. The stream ends without an error only when the store is gone.
+/// behind that changes it had not read were forgotten. A watch never blocks a
+/// writer. The stream ends without an error only when the store is dropped.
 ///
 /// Dropping a watch cancels it. Waiting for the next item is cancel safe.
 pub struct Watch {
@@ -23,7 +23,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that a back end feeds.
+    /// A watch with the changes of `source`.
     pub fn new(source: impl WatchSource) -> Self {
         Watch {
             source: Box::new(source),
@@ -31,19 +31,18 @@ impl Watch {
         }
     }
 
-    /// How far this watch has come: every change in its range up to and
-    /// including this revision has been handed out, and all further items lie
-    /// after it.
+    /// The progress of this watch: it has returned every change in its range up to and including
+    /// this revision, and all further items are after it.
     ///
-    /// It moves on with writes outside the range too, without waking anyone, so
-    /// that who watches a quiet range can resume from a recent revision. Never
-    /// less than the revision the watch was opened after, and never falls.
+    /// It increases with writes outside the range too, without waking anyone, so that a watch of a
+    /// range that rarely changes can be resumed from a recent revision. It is never less than the
+    /// revision after which the watch was opened, and never decreases.
     pub fn progress(&self) -> Revision {
         self.source.progress()
     }
 }
 
-/// What a back end gives to make a [`Watch`].
+/// The changes of a [`Watch`], implemented by back ends.
 pub trait WatchSource: Send + 'static {
     /// The next transaction, as for [`Stream::poll_next`]. Not called again
     /// after an error or the end.

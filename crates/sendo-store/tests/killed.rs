@@ -1,5 +1,5 @@
-//! A process that writes is killed at any moment, again and again: what it was
-//! answered is there, and nothing is torn.
+//! A process that writes is killed repeatedly at any time: every commit that returned is on disk,
+//! and no commit is there in part.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use sendo_store::{At, Disk, KeyRange, Retention, Revision, Store, Transaction};
 use sendo_world::World;
 
-/// Tells the child, which is this same program, where to write.
+/// The environment variable with the folder of the child, which is this same program.
 const FOLDER: &str = "SENDO_STORE_KILLED_FOLDER";
 const WRITERS: u64 = 4;
 
@@ -17,7 +17,7 @@ fn open(folder: &Path, world: &World) -> Disk {
     Disk::open(folder, world.clock().clone(), Retention::default()).unwrap()
 }
 
-/// The child: writes pairs of keys until it is killed, and tells of each that was answered.
+/// The child: writes pairs of keys until it is killed, and prints each commit that returned.
 #[tokio::test]
 async fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -41,7 +41,7 @@ async fn child() {
 }
 
 #[tokio::test]
-async fn a_killed_process_leaves_every_answered_commit_and_no_torn_one() {
+async fn a_killed_process_leaves_every_finished_commit_and_no_partial_one() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::real();
     let mut answered = 0;
@@ -87,17 +87,21 @@ async fn a_killed_process_leaves_every_answered_commit_and_no_torn_one() {
         for (writer, last) in last.into_iter().enumerate() {
             let left = value(format!("left/{writer}"));
             let next = left.clone().map(|(value, at)| (value, Revision(at.0 + 1)));
-            assert_eq!(next, value(format!("right/{writer}")), "torn");
+            assert_eq!(
+                next,
+                value(format!("right/{writer}")),
+                "a commit is there in part"
+            );
             let Some(last) = last else { continue };
             answered += last + 1;
-            // The last one told of, or one that was not told of any more.
+            // The last commit that was printed, or the next one, which was not printed any more.
             let expected = [last, last + 1].map(|number| format!("{number}").repeat(50));
-            let (found, _) = left.expect("what was answered is there");
+            let (found, _) = left.expect("a finished commit is on disk");
             assert!(
                 expected.iter().any(|value| found == *value),
                 "{found:?} is not {last}"
             );
         }
     }
-    assert!(answered > 0, "no child lived long enough to write");
+    assert!(answered > 0, "no child ran long enough to write");
 }

@@ -1,5 +1,9 @@
-//! Which objects are an owner's own: adopts orphans that match its selector,
-//! releases objects that no longer do.
+//! Claims objects for a controller object: adopts orphans that match its selector, and releases
+//! objects that it controls and that no longer match.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/controller_ref_manager.go`: `BaseControllerRefManager`,
+//!   `PodControllerRefManager`, `ReplicaSetControllerRefManager`
 
 use std::sync::Arc;
 
@@ -7,37 +11,37 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use sendo::{Context, Error, Index, Kind, ObjectExt, Patch, Result, Selector, Typed, Uid};
 use serde_json::json;
 
-/// Where an owner looks for the objects of a kind that are or may become its own.
+/// How an owner finds the objects of a kind that it controls or may adopt.
 pub(crate) struct Claim<'a, O, K: 'static> {
-    /// Who claims.
+    /// The owner.
     pub(crate) owner: &'a O,
-    /// What it claims.
+    /// Its selector.
     pub(crate) selector: &'a Selector,
-    /// Objects by what controls them.
+    /// Objects by the uid of their controller.
     pub(crate) controlled: &'static Index<K, Uid>,
-    /// Objects that nothing controls, by namespace.
+    /// Objects without a controller, by namespace.
     pub(crate) orphans: &'static Index<K, String>,
 }
 
 impl<O: Typed, K: Typed> Claim<'_, O, K> {
-    /// The objects that are this owner's after claiming, of the orphans only
-    /// those that are `adoptable`.
+    /// Adopts and releases objects, and returns those that the owner controls then. Only orphans
+    /// that are `adoptable` are adopted.
     pub(crate) async fn claim(
         &self,
         adoptable: impl Fn(&K) -> bool + Send + Sync,
         cx: &Context,
     ) -> Result<Vec<Arc<K>>> {
         let is_selected = |object: &K| self.selector.matches(object.meta().labels.as_ref());
-        let mut ours = Vec::new();
+        let mut claimed = Vec::new();
         for object in cx.list::<K>().by(self.controlled, self.owner.uid()) {
             if is_selected(&object) {
-                ours.push(object);
+                claimed.push(object);
             } else if !self.owner.is_being_deleted() {
                 self.release(&object, cx).await?;
             }
         }
         if self.owner.is_being_deleted() {
-            return Ok(ours);
+            return Ok(claimed);
         }
         let namespace = self.owner.namespace().unwrap_or_default().to_owned();
         let orphans = cx.list::<K>().by(self.orphans, namespace);
@@ -48,14 +52,14 @@ impl<O: Typed, K: Typed> Claim<'_, O, K> {
                 may_adopt = true;
             }
             if let Some(adopted) = self.adopt(&object, cx).await? {
-                ours.push(adopted);
+                claimed.push(adopted);
             }
         }
-        Ok(ours)
+        Ok(claimed)
     }
 
-    /// The cache may be old: an owner that is going away, or another of its
-    /// name, must adopt nothing, or it would be collected with it.
+    /// Fails if the live owner is being deleted or has been replaced by another of its name, which
+    /// the cache may not show yet: what it adopted would be garbage collected with it.
     async fn refuse_if_replaced(&self, cx: &Context) -> Result<()> {
         let live = cx.live().get::<O>(self.owner.key()).await?;
         match live {
@@ -74,7 +78,7 @@ impl<O: Typed, K: Typed> Claim<'_, O, K> {
         }}));
         match cx.client().patch(object, patch).await {
             Ok(adopted) => Ok(Some(Arc::new(adopted))),
-            // Gone, or another object by now: nothing to adopt.
+            // It was deleted, or replaced by another object of its name: there is nothing to adopt.
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -93,7 +97,7 @@ impl<O: Typed, K: Typed> Claim<'_, O, K> {
     }
 }
 
-/// The reference by which an object names `owner` as its controller.
+/// The owner reference that names `owner` as the controller.
 pub(crate) fn controller_reference<O: Typed>(owner: &O) -> OwnerReference {
     let kind = Kind::of::<O>();
     OwnerReference {

@@ -1,4 +1,7 @@
-//! Gives ClusterRoles that gather others the rules of those they select.
+//! Sets the rules of ClusterRoles that have an aggregation rule.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go`
 
 use std::sync::Arc;
 
@@ -9,7 +12,7 @@ use sendo::{Action, Context, Controller, Event, ObjectExt, ObjectKey, Patch, Rea
 use sendo::{Error, Selector};
 use serde_json::json;
 
-/// The controller's name, and that of the manager of what it gathers.
+/// The name of the controller, and its field manager.
 const NAME: &str = "clusterrole-aggregation-controller";
 
 /// The controller of aggregated ClusterRoles.
@@ -18,13 +21,14 @@ pub fn controller() -> Controller {
         .named(NAME)
         .watches(
             kind::<ClusterRole>(),
-            map(|_: Event<ClusterRole>, cx| gathering(cx)),
+            map(|_: Event<ClusterRole>, cx| aggregated_roles(cx)),
         )
         .reconcile(sync)
 }
 
-/// Any role may come to be selected, or cease to be: all that gather look again.
-fn gathering(cx: &Reader) -> Vec<ObjectKey> {
+/// The roles with an aggregation rule. Each of them is reconciled when any role changes, because
+/// the change may add that role to what it selects, or remove it.
+fn aggregated_roles(cx: &Reader) -> Vec<ObjectKey> {
     let roles = cx.list::<ClusterRole>();
     roles.filter(|role| role.aggregation_rule.is_some()).keys()
 }
@@ -39,18 +43,18 @@ async fn sync(role: Arc<ClusterRole>, cx: Context) -> Result<Action> {
     match cx
         .client()
         .with_field_manager(NAME)
-        .patch(&*role, gathered(&role, &wanted))
+        .patch(&*role, apply_rules(&role, &wanted))
         .await
     {
-        // Whoever was faster has us look again.
+        // The role has changed or was deleted meanwhile; that event starts another reconcile.
         Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
         _ => Ok(Action::done()),
     }
 }
 
-/// What this controller says of a role: nothing where it has gathered nothing, so that
-/// rules which somebody else gave the role stay.
-fn gathered(role: &ClusterRole, rules: &[PolicyRule]) -> Patch {
+/// Applies the rules. Without any the configuration leaves `rules` out, so that rules which
+/// another field manager owns stay.
+fn apply_rules(role: &ClusterRole, rules: &[PolicyRule]) -> Patch {
     let mut object = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -65,8 +69,8 @@ fn gathered(role: &ClusterRole, rules: &[PolicyRule]) -> Patch {
     }
 }
 
-/// The rules of all roles that are selected, in order of their names and each
-/// once; `None` if the role gathers none.
+/// The distinct rules of all selected roles, in the order of the roles' names; `None` if the role
+/// has no aggregation rule.
 fn rules(role: &ClusterRole, cx: &Reader) -> Result<Option<Vec<PolicyRule>>> {
     let Some(aggregation) = &role.aggregation_rule else {
         return Ok(None);

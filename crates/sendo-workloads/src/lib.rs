@@ -1,7 +1,11 @@
 //! The embedded cluster's controllers, written with `sendo` as any user would write them.
 //!
-//! [`CONTROLLERS`] is the table of a controller manager: a name and what it
-//! adds to the manager. [`manager`] declares one with those that are asked for.
+//! [`CONTROLLERS`] is the table of the controllers, with their names. [`manager`] declares a
+//! manager with those that are enabled.
+//!
+//! Follows Kubernetes 1.36:
+//! - `cmd/kube-controller-manager/app/controller_descriptor.go`: `NewControllerDescriptors`
+//! - `cmd/kube-controller-manager/names/controller_names.go`
 
 mod claim;
 pub mod cluster_role_aggregation;
@@ -21,20 +25,20 @@ use sendo::{Controller, Manager};
 
 pub use service_account_token::TokenSigner;
 
-/// What a controller of the table is made with.
+/// The settings of the controllers.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The certificate authority of the API server, in PEM, published to every namespace.
     pub root_ca: String,
-    /// Signs the tokens that are kept in Secrets. By default nothing is signed,
-    /// and they are left without one.
+    /// Signs the tokens in Secrets of service accounts. By default there is no key: such Secrets
+    /// stay without a token.
     pub token_signer: TokenSigner,
 }
 
-/// A controller of the table: its name, and how it is declared.
+/// The name of a controller, and the function that declares it.
 pub type Initializer = (&'static str, fn(&Settings) -> Controller);
 
-/// All controllers, under the names that Kubernetes' controller manager gives them.
+/// All controllers, with the names that they have in `kube-controller-manager`.
 pub const CONTROLLERS: &[Initializer] = &[
     ("clusterrole-aggregation-controller", |_| {
         cluster_role_aggregation::controller()
@@ -70,7 +74,7 @@ pub fn manager(settings: &Settings, enabled: impl Fn(&str) -> bool) -> Manager {
     let manager = Manager::new("kube-controller-manager")
         .caching(pods::cached())
         .caching_every(garbage::cached());
-    chosen.fold(manager, |manager, (_, make)| {
-        manager.controller(make(settings))
+    chosen.fold(manager, |manager, (_, declare)| {
+        manager.controller(declare(settings))
     })
 }

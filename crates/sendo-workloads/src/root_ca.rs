@@ -1,5 +1,8 @@
 //! Publishes the API server's certificate authority to every namespace, as the
-//! ConfigMap `kube-root-ca.crt` that pods verify the server with.
+//! ConfigMap `kube-root-ca.crt` with which pods verify the server.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/certificates/rootcacertpublisher/publisher.go`: `syncNamespace`
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

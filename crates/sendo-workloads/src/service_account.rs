@@ -1,4 +1,7 @@
-//! Gives every namespace its `default` ServiceAccount.
+//! Creates the ServiceAccount `default` in every namespace.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/serviceaccount/serviceaccounts_controller.go`: `syncNamespace`
 
 use std::sync::Arc;
 

@@ -1,5 +1,10 @@
 //! Fills Secrets of type `kubernetes.io/service-account-token` for the account
-//! they name, and deletes them when that is gone.
+//! that they name, and deletes them when it is deleted.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/serviceaccount/tokens_controller.go`: `syncSecret`, `secretUpdateNeeded`,
+//!   `generateTokenIfNeeded`
+//! - `pkg/serviceaccount/legacy.go`: `LegacyClaims`
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,14 +22,14 @@ const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
-/// Signs tokens with the cluster's key: claims in, a token out.
+/// Signs tokens with the cluster's key: takes claims, returns a token.
 #[derive(Clone)]
 pub struct TokenSigner(Arc<Sign>);
 
 type Sign = dyn Fn(Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
 
 impl TokenSigner {
-    /// A signer from a function. Its error is told and the token tried again.
+    /// A signer from a function. If it fails, the error is reported and retried.
     pub fn new<F>(sign: impl Fn(Value) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<String, String>> + Send + 'static,
@@ -34,7 +39,7 @@ impl TokenSigner {
 }
 
 impl Default for TokenSigner {
-    /// A signer without a key, which signs nothing.
+    /// A signer without a key, which always fails.
     fn default() -> Self {
         TokenSigner::new(|_| async { Err("there is no key to sign tokens with".to_owned()) })
     }
@@ -46,14 +51,14 @@ impl fmt::Debug for TokenSigner {
     }
 }
 
-/// The controller of tokens in Secrets. `authority` is put beside them, in PEM.
+/// The controller of tokens in Secrets. `authority`, in PEM, is stored with each of them.
 pub fn controller(signer: TokenSigner, authority: &str) -> Controller {
     let tokens = Selection::fields(FieldSelector::equal("type", TYPE));
     Controller::new::<Secret>()
         .named("serviceaccount-token-controller")
         .selecting(tokens)
         .watches(kind::<ServiceAccount>(), map_object(tokens_of))
-        .reconcile(Filler {
+        .reconcile(TokenReconciler {
             signer,
             authority: authority.to_owned(),
         })
@@ -66,7 +71,7 @@ fn annotation<'a>(secret: &'a Secret, name: &str) -> &'a str {
         .map_or("", String::as_str)
 }
 
-/// The Secrets of an account.
+/// The token Secrets of a service account.
 fn tokens_of(account: &ServiceAccount, cx: &Reader) -> Vec<ObjectKey> {
     let secrets = cx.list::<Secret>();
     secrets
@@ -77,12 +82,12 @@ fn tokens_of(account: &ServiceAccount, cx: &Reader) -> Vec<ObjectKey> {
         .keys()
 }
 
-struct Filler {
+struct TokenReconciler {
     signer: TokenSigner,
     authority: String,
 }
 
-impl Reconcile<Secret> for Filler {
+impl Reconcile<Secret> for TokenReconciler {
     async fn reconcile(&self, secret: Arc<Secret>, cx: Context) -> Result<Action> {
         if secret.is_being_deleted() {
             return Ok(Action::done());
@@ -92,16 +97,19 @@ impl Reconcile<Secret> for Filler {
             annotation(&secret, ACCOUNT_UID),
         );
         let owner = ObjectKey::namespaced(secret.namespace().unwrap_or_default(), name);
-        let is_meant = |account: &ServiceAccount| uid.is_empty() || account.uid().as_str() == uid;
-        let known = cx.get::<ServiceAccount>(&owner).filter(|own| is_meant(own));
+        let is_referenced =
+            |account: &ServiceAccount| uid.is_empty() || account.uid().as_str() == uid;
+        let known = cx
+            .get::<ServiceAccount>(&owner)
+            .filter(|account| is_referenced(account));
         let account = match known {
             Some(account) => Some(ServiceAccount::clone(&account)),
-            // The cache may not know a new account yet.
+            // The cache may not have a new account yet.
             None => cx
                 .live()
                 .get::<ServiceAccount>(&owner)
                 .await?
-                .filter(is_meant),
+                .filter(is_referenced),
         };
         let Some(account) = account else {
             return match cx.client().delete(&*secret).await {
@@ -113,20 +121,20 @@ impl Reconcile<Secret> for Filler {
             return Ok(Action::done());
         };
         match cx.client().update(&filled).await {
-            // Whoever was faster has us look again.
+            // The Secret has changed or was deleted meanwhile; that event starts another reconcile.
             Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),
             _ => Ok(Action::done()),
         }
     }
 }
 
-impl Filler {
-    /// The Secret with what it lacks; `None` if it lacks nothing.
+impl TokenReconciler {
+    /// The Secret with the missing data filled in; `None` if nothing is missing.
     async fn fill(&self, secret: &Secret, account: &ServiceAccount) -> Result<Option<Secret>> {
         let namespace = secret.namespace().unwrap_or_default().to_owned();
         let mut filled = secret.clone();
         let data = filled.data.get_or_insert_default();
-        let lacks = |data: &std::collections::BTreeMap<String, ByteString>, name: &str| {
+        let is_missing = |data: &std::collections::BTreeMap<String, ByteString>, name: &str| {
             data.get(name).is_none_or(|bytes| bytes.0.is_empty())
         };
         let mut changed = false;
@@ -135,12 +143,12 @@ impl Filler {
             data.insert("ca.crt".to_owned(), ByteString(authority.to_vec()));
             changed = true;
         }
-        if lacks(data, "namespace") {
+        if is_missing(data, "namespace") {
             let bytes = namespace.clone().into_bytes();
             data.insert("namespace".to_owned(), ByteString(bytes));
             changed = true;
         }
-        if lacks(data, "token") {
+        if is_missing(data, "token") {
             let claims = claims(&namespace, account, secret.name());
             let token = (self.signer.0)(claims).await.map_err(Error::message)?;
             data.insert("token".to_owned(), ByteString(token.into_bytes()));
@@ -156,7 +164,8 @@ impl Filler {
     }
 }
 
-/// Such a token has no end and no audience: it is good as long as its Secret is there.
+/// The claims of a token in a Secret. It has neither expiry nor audience: it is valid as long as
+/// its Secret exists.
 fn claims(namespace: &str, account: &ServiceAccount, secret: &str) -> Value {
     let name = account.name();
     json!({

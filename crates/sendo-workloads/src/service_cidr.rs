@@ -1,8 +1,12 @@
-//! Makes the ranges of service addresses usable, and keeps those in use.
+//! Marks ServiceCIDRs as ready, and delays the deletion of those in use.
 //!
-//! A range is ready once it has the finalizer that keeps it. One that is
-//! deleted stays as long as addresses lie in no other range, and for some
-//! seconds more, in which nobody who has not heard of it yet takes another.
+//! A ServiceCIDR is ready once it has the finalizer. One that is deleted stays as long
+//! as it has IPAddresses that no other ServiceCIDR contains, and for a grace period
+//! after that, in which API servers that do not know of the deletion yet may allocate
+//! another address from it.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/servicecidrs/servicecidrs_controller.go`
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +22,7 @@ use serde_json::json;
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const READY: &str = "Ready";
-/// How long a deleted range is kept after its last address.
+/// How long after its deletion timestamp a ServiceCIDR stays at least.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The controller of ServiceCIDRs.
@@ -28,17 +32,17 @@ pub fn controller() -> Controller {
         .watches(
             kind::<ServiceCIDR>(),
             map_object(|changed: &ServiceCIDR, reader| {
-                others(reader.list::<ServiceCIDR>().iter(), changed)
+                overlapping(reader.list::<ServiceCIDR>().iter(), changed)
             }),
         )
         .watches(
             kind::<IPAddress>(),
             map_object(|address: &IPAddress, reader| {
                 let ranges: Vec<Arc<ServiceCIDR>> = reader.list::<ServiceCIDR>().iter().collect();
-                let holding = ranges
+                let containing = ranges
                     .into_iter()
                     .filter(|range| contains(range, address.name()));
-                holding
+                containing
                     .map(|range| ObjectKey::cluster(range.name()))
                     .collect::<Vec<_>>()
             }),
@@ -46,34 +50,37 @@ pub fn controller() -> Controller {
         .reconcile(sync)
 }
 
-/// Ranges whose addresses may lie in the changed one too.
-fn others(all: impl Iterator<Item = Arc<ServiceCIDR>>, changed: &ServiceCIDR) -> Vec<ObjectKey> {
-    let shared = |other: &Arc<ServiceCIDR>| {
+/// The ServiceCIDRs that overlap with the changed one.
+fn overlapping(
+    all: impl Iterator<Item = Arc<ServiceCIDR>>,
+    changed: &ServiceCIDR,
+) -> Vec<ObjectKey> {
+    let overlaps = |other: &Arc<ServiceCIDR>| {
         let mut networks = networks(other);
         networks.any(|own| self::networks(changed).any(|network| network.overlaps(&own)))
     };
-    all.filter(shared)
+    all.filter(overlaps)
         .map(|other| ObjectKey::cluster(other.name()))
         .collect()
 }
 
 async fn sync(range: Arc<ServiceCIDR>, cx: Context) -> Result<Action> {
-    let finalizer = cx.finalizer(&range, FINALIZER, || let_go(&range, &cx));
+    let finalizer = cx.finalizer(&range, FINALIZER, || clean_up(&range, &cx));
     if let Finalizer::Going(action) = finalizer.await? {
         return Ok(action);
     }
     if !is_ready(&range) {
         let condition = condition("True", "", "Kubernetes Service CIDR is ready", &cx);
-        set(&range, condition, &cx).await?;
+        set_condition(&range, condition, &cx).await?;
     }
     Ok(Action::done())
 }
 
-async fn let_go(range: &ServiceCIDR, cx: &Context) -> Result<CleanUp> {
+async fn clean_up(range: &ServiceCIDR, cx: &Context) -> Result<CleanUp> {
     if is_needed(range, cx) {
         let why = "There are still IPAddresses referencing the ServiceCIDR, please remove them or \
                    create a new ServiceCIDR";
-        set(range, condition("False", "Terminating", why, cx), cx).await?;
+        set_condition(range, condition("False", "Terminating", why, cx), cx).await?;
         return Ok(CleanUp::Waiting);
     }
     let since = range.metadata.deletion_timestamp.as_ref();
@@ -85,7 +92,7 @@ async fn let_go(range: &ServiceCIDR, cx: &Context) -> Result<CleanUp> {
     })
 }
 
-/// Whether an address would be left without a range.
+/// Whether the range contains an IPAddress that no other range contains.
 fn is_needed(range: &ServiceCIDR, cx: &Context) -> bool {
     let ranges: Vec<Arc<ServiceCIDR>> = cx.list::<ServiceCIDR>().iter().collect();
     let others = || ranges.iter().filter(|other| other.name() != range.name());
@@ -120,7 +127,7 @@ fn condition(status: &str, reason: &str, message: &str, cx: &Context) -> Conditi
     }
 }
 
-async fn set(range: &ServiceCIDR, condition: Condition, cx: &Context) -> Result<()> {
+async fn set_condition(range: &ServiceCIDR, condition: Condition, cx: &Context) -> Result<()> {
     let same = |own: &Condition| own.type_ == READY && own.status == condition.status;
     if conditions(range).iter().any(same) {
         return Ok(());
@@ -133,7 +140,7 @@ async fn set(range: &ServiceCIDR, condition: Condition, cx: &Context) -> Result<
     Ok(())
 }
 
-/// A network of addresses of one family, aligned to the low end of 128 bits.
+/// A CIDR.
 #[derive(Clone, Copy, Debug)]
 struct Network {
     address: IpAddr,
@@ -183,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_contains_the_addresses_that_begin_like_it() {
+    fn a_network_contains_the_addresses_with_its_prefix() {
         for (network, address, inside) in [
             ("10.0.0.0/24", "10.0.0.255", true),
             ("10.0.0.0/24", "10.0.1.0", false),

@@ -1,9 +1,15 @@
-//! Lets go of storage that is deleted, once nobody uses it.
+//! Delays the deletion of persistent volumes and claims that are in use.
 //!
-//! The API server puts a finalizer on every new volume and claim, and one that has
-//! none gets it here. A claim is
-//! kept by pods that have a node; one that has none yet will not be started on
-//! a claim that is going. A volume is kept by the claim that it is bound to.
+//! The API server puts a finalizer on every new volume and claim; this controller puts
+//! it on those without one. A claim is in use by pods that are bound to a node; a pod
+//! that is not bound yet will not be started with a claim that is being deleted. A
+//! volume is in use while it is bound to a claim.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`: `processPVC`,
+//!   `isBeingUsedWith`, `podUsesPVCForDeletion`
+//! - `pkg/controller/volume/pvprotection/pv_protection_controller.go`: `processPV`,
+//!   `isBeingUsed`
 
 use std::sync::Arc;
 
@@ -18,7 +24,7 @@ use crate::pods::{Pod, node_of};
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
 
-/// The controller that lets go of claims.
+/// The controller that protects claims.
 pub fn claims() -> Controller {
     let claims_of = |pod: &Pod, _: &_| {
         let namespace = pod.namespace().unwrap_or_default().to_owned();
@@ -33,14 +39,14 @@ pub fn claims() -> Controller {
         .reconcile(sync_claim)
 }
 
-/// The controller that lets go of volumes.
+/// The controller that protects volumes.
 pub fn volumes() -> Controller {
     Controller::new::<PersistentVolume>()
         .named("persistentvolume-protection-controller")
         .reconcile(sync_volume)
 }
 
-/// The claims that a pod names, and those made for it alone.
+/// The names of the claims that a pod uses, also those that are created for it.
 fn claim_names(pod: &Pod) -> impl Iterator<Item = String> + '_ {
     let volumes = pod
         .spec
@@ -68,29 +74,29 @@ async fn sync_claim(claim: Arc<PersistentVolumeClaim>, cx: Context) -> Result<Ac
             .filter(uses)
             .is_empty()
     };
-    hold(&claim, CLAIM, is_used, &cx).await
+    protect(&claim, CLAIM, is_used, &cx).await
 }
 
 async fn sync_volume(volume: Arc<PersistentVolume>, cx: Context) -> Result<Action> {
     let status = volume.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
-    hold(&volume, VOLUME, || phase == Some("Bound"), &cx).await
+    protect(&volume, VOLUME, || phase == Some("Bound"), &cx).await
 }
 
-/// Holds an object by a finalizer until it is to go and is not used.
-async fn hold<K: Typed>(
+/// Adds the finalizer to an object, and removes it when it is being deleted and not in use.
+async fn protect<K: Typed>(
     object: &Arc<K>,
     finalizer: &str,
     is_used: impl Fn() -> bool,
     cx: &Context,
 ) -> Result<Action> {
-    let let_go = || async {
+    let clean_up = || async {
         Ok(match is_used() {
             true => CleanUp::Waiting,
             false => CleanUp::Done,
         })
     };
-    match cx.finalizer(object, finalizer, let_go).await? {
+    match cx.finalizer(object, finalizer, clean_up).await? {
         Finalizer::InPlace => Ok(Action::done()),
         Finalizer::Going(action) => Ok(action),
     }
@@ -102,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_pod_uses_the_claims_it_names_and_those_made_for_it() {
+    fn a_pod_uses_the_claims_it_names_and_those_created_for_it() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "p"},
             "spec": {"containers": [], "volumes": [

@@ -1,9 +1,13 @@
-//! Takes pods off nodes whose `NoExecute` taints they do not tolerate.
+//! Deletes pods from nodes whose `NoExecute` taints they do not tolerate.
 //!
-//! A pod with no toleration of such a taint goes at once. One that tolerates it
-//! for so many seconds goes that long after it was first seen beside the taint,
-//! and stays if the taint is gone by then. When it was first seen is kept in
-//! memory only: a controller that starts anew grants the time anew.
+//! A pod without a toleration of such a taint is deleted at once. One that tolerates it
+//! for a number of seconds is deleted that long after this controller first saw the pod
+//! on the tainted node, and stays if the taint is removed before. These times are kept in
+//! memory only: when the controller restarts, the toleration seconds start again.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/tainteviction/taint_eviction.go`: `addConditionAndDeletePod`,
+//!   `getMinTolerationTime`, `processPodOnNode`, `handlePodUpdate`, `handleNodeUpdate`
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,37 +33,38 @@ static BY_NODE: Index<Pod, String> =
 
 /// The controller of pods on tainted nodes.
 pub fn controller() -> Controller {
-    let other_place = predicate::changed(|old: &Pod, new| {
+    let node_or_tolerations_changed = predicate::changed(|old: &Pod, new| {
         node_of(old) != node_of(new) || tolerations(old) != tolerations(new)
     });
-    let other_taints = predicate::changed(|old: &Node, new| !evicting(old).eq(evicting(new)));
+    let taints_changed =
+        predicate::changed(|old: &Node, new| !no_execute_taints(old).eq(no_execute_taints(new)));
     let pods_on = |node: &Node, cx: &Reader| cx.list::<Pod>().by(&BY_NODE, node.name()).keys();
     Controller::new::<Pod>()
         .named("taint-eviction-controller")
-        .when(other_place)
-        .watches(kind::<Node>().when(other_taints), map_object(pods_on))
+        .when(node_or_tolerations_changed)
+        .watches(kind::<Node>().when(taints_changed), map_object(pods_on))
         .index(&BY_NODE)
         .workers(8)
         .reconcile(Evictions::default())
 }
 
-/// The taints that drive pods out.
-fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
+/// The taints of a node with the effect `NoExecute`.
+fn no_execute_taints(node: &Node) -> impl Iterator<Item = &Taint> {
     taints(node).filter(|taint| taint.effect == "NoExecute")
 }
 
-/// How long a pod may stay on a node, from when it was first seen beside the
-/// node's taints; `None` if there is no end to it.
-fn patience(pod: &Pod, node: &Node) -> Option<Duration> {
-    let ends = evicting(node).filter_map(|taint| match toleration(tolerations(pod), taint) {
-        None => Some(0),
-        Some(toleration) => toleration.toleration_seconds,
-    });
+/// How long a pod tolerates the taints of its node; `None` if it does forever.
+fn toleration_time(pod: &Pod, node: &Node) -> Option<Duration> {
+    let ends =
+        no_execute_taints(node).filter_map(|taint| match toleration(tolerations(pod), taint) {
+            None => Some(0),
+            Some(toleration) => toleration.toleration_seconds,
+        });
     let seconds = ends.min()?;
     Some(Duration::from_secs(seconds.try_into().unwrap_or_default()))
 }
 
-/// Since when pods are known to be where they may not stay.
+/// When pods were first seen on a node whose taints they do not tolerate forever.
 #[derive(Default)]
 struct Evictions(Mutex<BTreeMap<ObjectKey, (Uid, Moment)>>);
 
@@ -67,21 +72,21 @@ impl Reconcile<Pod> for Evictions {
     async fn reconcile(&self, pod: Arc<Pod>, cx: Context) -> Result<Action> {
         let key = ObjectKey::of(&*pod);
         let node = node_of(&pod).and_then(|name| cx.get::<Node>(ObjectKey::cluster(name)));
-        let patience = node.and_then(|node| patience(&pod, &node));
-        let Some(patience) = patience.filter(|_| !pod.is_being_deleted()) else {
-            let waited = self.known().remove(&key);
-            if waited.is_some_and(|(uid, _)| uid == pod.uid()) && !pod.is_being_deleted() {
-                tell(&cx, format!("Cancelling deletion of Pod {key}"));
+        let tolerated = node.and_then(|node| toleration_time(&pod, &node));
+        let Some(tolerated) = tolerated.filter(|_| !pod.is_being_deleted()) else {
+            let scheduled = self.known().remove(&key);
+            if scheduled.is_some_and(|(uid, _)| uid == pod.uid()) && !pod.is_being_deleted() {
+                record_event(&cx, format!("Cancelling deletion of Pod {key}"));
             }
             return Ok(Action::done());
         };
         let now = cx.clock().now();
-        let due = self.since(&key, pod.uid(), now) + patience;
+        let due = self.first_seen(&key, pod.uid(), now) + tolerated;
         let left = due - now;
         if !left.is_zero() {
             return Ok(Action::after(left));
         }
-        tell(&cx, format!("Marking for deletion Pod {key}"));
+        record_event(&cx, format!("Marking for deletion Pod {key}"));
         evict(&pod, &cx).await?;
         self.known().remove(&key);
         Ok(Action::done())
@@ -98,8 +103,8 @@ impl Evictions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When this pod was first seen where it may not stay: `now`, if it was not before.
-    fn since(&self, key: &ObjectKey, uid: Uid, now: Moment) -> Moment {
+    /// When this pod was first seen on the tainted node: `now`, if it was not before.
+    fn first_seen(&self, key: &ObjectKey, uid: Uid, now: Moment) -> Moment {
         let mut known = self.known();
         match known.get(key) {
             Some((same, since)) if *same == uid => *since,
@@ -111,11 +116,11 @@ impl Evictions {
     }
 }
 
-fn tell(cx: &Context, what: String) {
+fn record_event(cx: &Context, what: String) {
     cx.event(EventType::Normal, "TaintManagerEviction", what);
 }
 
-/// Deletes a pod, and says in its status why.
+/// Deletes a pod after setting the condition `DisruptionTarget`.
 async fn evict(pod: &Arc<Pod>, cx: &Context) -> Result<()> {
     let condition = json!({
         "type": "DisruptionTarget",
@@ -146,22 +151,22 @@ mod tests {
         let node = json!({"spec": {"taints": taints}});
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
         let node: Node = serde_json::from_value(node).expect("a node");
-        patience(&pod, &node).map(|time| time.as_secs())
+        toleration_time(&pod, &node).map(|time| time.as_secs())
     }
 
     #[test]
-    fn the_shortest_of_what_is_tolerated_counts() {
+    fn the_shortest_toleration_counts() {
         let taint = |key: &str| json!({"key": key, "effect": "NoExecute"});
-        let bears = |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
-        let soft = json!({"key": "a", "effect": "NoSchedule"});
+        let tolerates = |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
+        let no_schedule = json!({"key": "a", "effect": "NoSchedule"});
         assert_eq!(stays(json!([]), json!([])), None);
-        assert_eq!(stays(json!([]), json!([soft])), None);
+        assert_eq!(stays(json!([]), json!([no_schedule])), None);
         assert_eq!(stays(json!([]), json!([taint("a")])), Some(0));
-        let forever = bears("a", Value::Null);
+        let forever = tolerates("a", Value::Null);
         assert_eq!(stays(json!([forever]), json!([taint("a")])), None);
         assert_eq!(
             stays(
-                json!([forever, bears("b", json!(30))]),
+                json!([forever, tolerates("b", json!(30))]),
                 json!([taint("a"), taint("b")])
             ),
             Some(30)
@@ -171,11 +176,11 @@ mod tests {
             Some(0)
         );
         assert_eq!(
-            stays(json!([bears("a", json!(-5))]), json!([taint("a")])),
+            stays(json!([tolerates("a", json!(-5))]), json!([taint("a")])),
             Some(0)
         );
-        // The first toleration that fits decides, whatever follows.
-        let twice = json!([bears("a", json!(60)), bears("a", json!(5))]);
+        // The first toleration that tolerates the taint counts, whatever follows.
+        let twice = json!([tolerates("a", json!(60)), tolerates("a", json!(5))]);
         assert_eq!(stays(twice, json!([taint("a")])), Some(60));
     }
 }

@@ -1,4 +1,4 @@
-//! Time: tokio's monotonic clock to wait by, read at a rate of its own, and wall time to write down.
+//! Time: tokio's monotonic clock at a configurable rate, for waiting, and wall time, for timestamps.
 
 use std::fmt;
 use std::future::Future;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// A point on a [`Clock`]'s monotonic line.
+/// A point in a [`Clock`]'s monotonic time.
 ///
 /// Comparable only with moments of the same clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// The moment at which its clock was made.
+    /// The moment at which the clock was created.
     pub const START: Moment = Moment(Duration::ZERO);
 
-    /// Time passed since `earlier`, zero if that lies ahead.
+    /// The time passed since `earlier`, zero if that is later.
     pub fn since(self, earlier: Moment) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -41,14 +41,15 @@ impl Sub for Moment {
 
 /// The time a program sees.
 ///
-/// Monotonic time comes from tokio, so paused time pauses it. All waiting, and
-/// every span that decides something, is measured on it. A rate other than 1
-/// makes it run faster or slower than tokio's clock, as a drifting machine's would.
+/// Monotonic time comes from tokio, so paused time pauses it. All waits and all
+/// intervals on which a decision depends are measured with it. A rate other than 1
+/// makes it run faster or slower than tokio's clock, like the clock of a machine that
+/// drifts.
 ///
-/// Wall time is for what is written down and read elsewhere. That of a real
-/// world is read from the machine each time, so it follows when the machine's
-/// clock is set or the machine was suspended, and may run backwards. That of a
-/// virtual world is an anchor plus the monotonic time passed since.
+/// Wall time is for timestamps that are stored or sent. That of a real world is read
+/// from the machine each time, so it follows when the machine's clock is set or the
+/// machine was suspended, and may run backwards. That of a virtual world is an anchor
+/// plus the monotonic time passed since.
 #[derive(Clone, Debug)]
 pub struct Clock {
     origin: Instant,
@@ -88,7 +89,7 @@ impl Clock {
         }
     }
 
-    /// A clock whose wall time is asked of `read` each time.
+    /// A clock whose wall time is read with `read` each time.
     pub fn reading(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Clock {
             origin: Instant::now(),
@@ -97,7 +98,7 @@ impl Clock {
         }
     }
 
-    /// This clock, with the same monotonic time, whose wall time is asked of `read` each time.
+    /// This clock, with the same monotonic time, whose wall time is read with `read` each time.
     pub(crate) fn with_wall(&self, read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Clock {
             wall: Wall::Read(Arc::new(read)),
@@ -105,8 +106,8 @@ impl Clock {
         }
     }
 
-    /// A clock that agrees with this one now and runs at `rate` from here on.
-    /// Its wall time is anchored now, wherever this one's comes from.
+    /// A clock with the time of this one now, which runs at `rate` from now on. Its wall
+    /// time is anchored now, also if that of this one is read.
     ///
     /// # Panics
     /// If `rate` is not a positive, finite number.
@@ -122,13 +123,13 @@ impl Clock {
         }
     }
 
-    /// Now, on the monotonic line.
+    /// The current monotonic time.
     pub fn now(&self) -> Moment {
         Moment(self.passed())
     }
 
-    /// Now, on the wall. In a real world it may run backwards, and leap ahead:
-    /// measure spans by [`Clock::now`].
+    /// The current wall time. In a real world it may run backwards, and jump ahead:
+    /// measure intervals with [`Clock::now`].
     pub fn wall(&self) -> Timestamp {
         match &self.wall {
             Wall::Anchored(wall) => *wall + self.passed(),
@@ -165,7 +166,7 @@ impl Clock {
             .ok()
     }
 
-    /// Ticks every `period`, the first time at once. Ticks that were missed are left out.
+    /// Ticks every `period`, the first time at once. Missed ticks are skipped.
     ///
     /// # Panics
     /// If `period` is zero.
@@ -193,7 +194,7 @@ impl Clock {
     }
 }
 
-/// A steady beat; see [`Clock::interval`].
+/// A sequence of ticks; see [`Clock::interval`].
 #[derive(Debug)]
 pub struct Interval {
     inner: tokio::time::Interval,
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_timeout_drops_what_is_late() {
+    async fn a_timeout_drops_a_future_that_is_late() {
         let clock = Clock::anchored_at(Timestamp::UNIX_EPOCH);
         assert_eq!(clock.timeout(HOUR, clock.sleep(HOUR * 2)).await, None);
         assert_eq!(clock.timeout(HOUR, async { 3 }).await, Some(3));

@@ -28,12 +28,12 @@ pub use jiff::Timestamp;
 pub use random::Random;
 pub use tasks::{Stop, Task, Tasks};
 
-/// Clock, randomness and tasks, handed to a program by whoever runs it.
+/// Clock, randomness and tasks of a program.
 ///
 /// Cloning is cheap and gives the same world: the same clock, the same random
 /// source, the same task owner. [`World::child`] gives a part of the program
 /// its own random source and its own tasks, so that what one part does never
-/// changes what another draws.
+/// changes the random numbers of another.
 #[derive(Clone, Debug)]
 pub struct World {
     clock: Clock,
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// A part of this world: the same clock, a random source of its own that
-    /// follows from this one and `name`, and a task owner that ends with this one's.
+    /// follows from this one and `name`, and a task owner that stops with this one's.
     pub fn child(&self, name: &str) -> Self {
         World {
             clock: self.clock.clone(),
@@ -79,7 +79,7 @@ impl World {
 
     /// This world with a clock that runs `rate` times as fast as tokio's.
     ///
-    /// A test gives each manager its own rate to show what holds when clocks drift apart.
+    /// A test gives each manager its own rate to simulate clock drift.
     pub fn with_clock_rate(&self, rate: f64) -> Self {
         World {
             clock: self.clock.at_rate(rate),

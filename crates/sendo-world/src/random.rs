@@ -1,10 +1,10 @@
-//! Randomness and ids: one seed, and a branch of it for every part of a program.
+//! Randomness and ids: one seed, and a sequence derived from it for every part of a program.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The characters Kubernetes uses for generated names: no vowels, so no words,
-/// and none that look alike.
+/// The characters that Kubernetes uses in generated names: without vowels, so that no words appear,
+/// and without characters that look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A source of random numbers and ids. Clones draw from the same sequence.
@@ -37,7 +37,7 @@ impl Random {
         Random::from_seed(getrandom::u64().expect("the operating system gives random bytes"))
     }
 
-    /// A sequence that follows from this one's seed and `name` alone, whatever was drawn before.
+    /// A sequence that depends on this one's seed and `name` only, not on the numbers drawn before.
     pub fn child(&self, name: &str) -> Self {
         // FNV-1a: stable across builds, unlike the standard library's hasher.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -61,7 +61,7 @@ impl Random {
         result
     }
 
-    /// A number of `range`, each equally likely.
+    /// A number in `range`, uniformly distributed.
     ///
     /// # Panics
     /// If the range is empty.
@@ -97,7 +97,7 @@ impl Random {
         text
     }
 
-    /// `length` characters for the end of a generated name, as Kubernetes makes them.
+    /// `length` characters for the end of a generated name, as Kubernetes generates them.
     pub fn name_suffix(&self, length: usize) -> String {
         let pick = |_| {
             let at = self.below(0..NAME_ALPHABET.len() as u64) as usize;

@@ -1,4 +1,4 @@
-//! Tasks with owners: nothing is detached, and a stop waits for the end.
+//! Tasks with owners: no task is detached, and stopping waits until all have ended.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,7 +19,7 @@ pub type Stop = CancellationToken;
 /// Each task belongs to one owner, has a name and is given the owner's [`Stop`].
 /// [`Tasks::stop`] asks all of them, and those of child owners, to end, and
 /// returns when they have. Dropping the last clone of an owner cancels its
-/// `Stop`, so tasks cannot outlive who started them unasked.
+/// `Stop`, so tasks are asked to end when their owner is dropped.
 #[derive(Clone)]
 pub struct Tasks {
     inner: Arc<Inner>,
@@ -31,7 +31,7 @@ struct Inner {
     tracker: TaskTracker,
     running: Mutex<BTreeMap<u64, Arc<str>>>,
     next: AtomicU64,
-    /// Keeps the chain of owners alive, and lets a task count for each of them.
+    /// Keeps the parents alive; a task belongs to each of them too.
     parent: Option<Tasks>,
 }
 
@@ -53,19 +53,19 @@ impl std::fmt::Debug for Tasks {
 impl Tasks {
     /// An owner without a parent.
     pub fn new(name: &str) -> Self {
-        Tasks::with(name.to_owned(), Stop::new(), None)
+        Tasks::with_parent(name.to_owned(), Stop::new(), None)
     }
 
     /// An owner whose tasks also count as this one's, and stop when it stops.
     pub fn child(&self, name: &str) -> Self {
-        Tasks::with(
+        Tasks::with_parent(
             format!("{}/{name}", self.inner.name),
             self.inner.stop.child_token(),
             Some(self.clone()),
         )
     }
 
-    fn with(name: String, stop: Stop, parent: Option<Tasks>) -> Self {
+    fn with_parent(name: String, stop: Stop, parent: Option<Tasks>) -> Self {
         Tasks {
             inner: Arc::new(Inner {
                 name,
@@ -93,11 +93,11 @@ impl Tasks {
         F::Output: Send + 'static,
     {
         let (done, output) = oneshot::channel();
-        // Boxed, so that the runtime's part of a task is compiled once for all.
+        // Boxed, so that tokio's code for a task is compiled once and not for each future.
         self.start(
             name,
             Box::pin(async move {
-                // Nobody waiting for the output is fine.
+                // The handle may have been dropped.
                 let _ = done.send(future.await);
             }),
         );
@@ -105,9 +105,12 @@ impl Tasks {
     }
 
     fn start(&self, name: &str, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        // Every owner up the line lists this task and waits for it.
+        // This owner and all its parents list this task and wait for it.
         let full: Arc<str> = format!("{}/{name}", self.inner.name).into();
-        let entries: Vec<Entry> = self.lineage().map(|owner| owner.enter(&full)).collect();
+        let entries: Vec<RunningEntry> = self
+            .ancestors()
+            .map(|owner| owner.register(&full))
+            .collect();
         tokio::spawn(async move {
             let _entries = entries;
             work.await;
@@ -133,14 +136,14 @@ impl Tasks {
         running.values().map(ToString::to_string).collect()
     }
 
-    fn lineage(&self) -> impl Iterator<Item = &Tasks> {
+    fn ancestors(&self) -> impl Iterator<Item = &Tasks> {
         std::iter::successors(Some(self), |owner| owner.inner.parent.as_ref())
     }
 
-    fn enter(&self, task: &Arc<str>) -> Entry {
+    fn register(&self, task: &Arc<str>) -> RunningEntry {
         let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
         self.lock_running().insert(id, Arc::clone(task));
-        Entry {
+        RunningEntry {
             owner: Arc::downgrade(&self.inner),
             id,
             _token: self.inner.tracker.token(),
@@ -155,14 +158,14 @@ impl Tasks {
     }
 }
 
-/// A task's place on its owner's list, given up when the task ends, panics included.
-struct Entry {
+/// A task's entry in its owner's list; removed when the task ends, also by a panic.
+struct RunningEntry {
     owner: Weak<Inner>,
     id: u64,
     _token: TaskTrackerToken,
 }
 
-impl Drop for Entry {
+impl Drop for RunningEntry {
     fn drop(&mut self) {
         if let Some(owner) = self.owner.upgrade() {
             let mut running = owner.running.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! From a Bar to its Deployment.
+//! The controller: creates and updates the Deployment of a Bar.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::Bar;
 /// Deployments by the Bar that controls them.
 static OWNED: Index<Deployment, Uid> = Index::new("owned-by-bar", |d| d.controller_of::<Bar>());
 
-/// The program: one controller.
+/// A manager with the controller.
 pub fn manager() -> Manager {
     Manager::new("bar-controller").defines::<Bar>().controller(
         Controller::new::<Bar>()

@@ -1,6 +1,6 @@
 //! A first controller: a [`Bar`] keeps one Deployment at a number of replicas.
 //!
-//! `api.rs` is the resource, field by field; `controller.rs` is all that happens.
+//! `api.rs` has the resource, field by field; `controller.rs` the controller.
 
 mod api;
 mod controller;

@@ -1,4 +1,4 @@
-//! The program: runs on the cluster that its flags or its surroundings name.
+//! The program: runs on the cluster that its flags or its environment name.
 
 #[tokio::main]
 async fn main() -> sendo::Result<()> {

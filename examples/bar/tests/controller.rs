@@ -71,14 +71,14 @@ async fn a_bar_gets_its_deployment_and_follows_it(cluster: TestCluster) {
     cluster.patch(&made, json!({"spec": {"replicas": 1}})).await;
     until_available(&cluster, 1).await;
     cluster.pass(MINUTE).await;
-    let told = [("Normal Synced: Bar synced successfully".to_owned(), 2)];
-    assert_eq!(events(&cluster), told);
-    // Nothing is left to do, and nothing is done: no write, no event.
+    let recorded = [("Normal Synced: Bar synced successfully".to_owned(), 2)];
+    assert_eq!(events(&cluster), recorded);
+    // Nothing is left to do: no write, no event.
     cluster.stays_quiet_for(HOUR).await;
 }
 
 #[sendo_test::test]
-async fn a_deployment_that_drifts_is_brought_back(cluster: TestCluster) {
+async fn a_changed_deployment_is_restored(cluster: TestCluster) {
     set_up(&cluster).await;
     cluster.create(&bar("web", Some(2))).await;
     until_available(&cluster, 2).await;
@@ -101,7 +101,7 @@ async fn a_deployment_that_drifts_is_brought_back(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn without_a_number_the_size_is_left_to_others(cluster: TestCluster) {
+async fn without_replicas_the_size_is_not_changed(cluster: TestCluster) {
     set_up(&cluster).await;
     cluster.create(&bar("web", None)).await;
     until_available(&cluster, 1).await;
@@ -114,7 +114,7 @@ async fn without_a_number_the_size_is_left_to_others(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn a_renamed_bar_leaves_no_deployment_behind(cluster: TestCluster) {
+async fn a_renamed_deployment_replaces_the_old_one(cluster: TestCluster) {
     set_up(&cluster).await;
     let made = cluster.create(&bar("before", Some(1))).await;
     until_available(&cluster, 1).await;
@@ -129,13 +129,13 @@ async fn a_renamed_bar_leaves_no_deployment_behind(cluster: TestCluster) {
         })
         .await;
     cluster.pass(MINUTE).await;
-    let told = events(&cluster);
+    let recorded = events(&cluster);
     let deleted = "Normal Deleted: Deleted Deployment \"before\", no longer named";
-    assert!(told.contains(&(deleted.to_owned(), 1)), "{told:?}");
+    assert!(recorded.contains(&(deleted.to_owned(), 1)), "{recorded:?}");
 }
 
 #[sendo_test::test]
-async fn a_deployment_of_others_is_left_alone(cluster: TestCluster) {
+async fn a_deployment_of_another_owner_is_not_changed(cluster: TestCluster) {
     set_up(&cluster).await;
     let theirs: Deployment = serde_json::from_value(json!({
         "metadata": {"name": "web", "namespace": "default"},
@@ -153,24 +153,24 @@ async fn a_deployment_of_others_is_left_alone(cluster: TestCluster) {
     cluster.create(&bar("web", Some(3))).await;
     cluster.pass(MINUTE).await;
 
-    let told = events(&cluster);
+    let recorded = events(&cluster);
     let warning =
         "Warning ErrResourceExists: Resource \"web\" already exists and is not managed by Bar";
     assert!(
-        told.len() == 1 && told[0].0 == warning && told[0].1 > 1,
-        "told with backoff: {told:?}"
+        recorded.len() == 1 && recorded[0].0 == warning && recorded[0].1 > 1,
+        "recorded with backoff: {recorded:?}"
     );
     let now = cluster.get::<Deployment>("default/web").unwrap();
     assert_eq!(now.metadata.owner_references, None);
     assert_eq!(now.spec.as_ref().unwrap().replicas, Some(1));
 
-    // When they take it away, the Bar's own follows.
+    // When its owner deletes it, the Bar creates its own.
     cluster.delete(&theirs).await;
     until_available(&cluster, 3).await;
 }
 
 #[sendo_test::test]
-async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
+async fn an_invalid_spec_is_refused_with_the_reason(cluster: TestCluster) {
     cluster.install::<Bar>().await;
     let name_pattern = "spec.deploymentName in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'";
     for (name, replicas, why) in [
@@ -199,7 +199,7 @@ async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
             "{refusal}"
         );
     }
-    // The scale subresource comes by the same rule.
+    // The scale subresource has the same rule.
     let made = cluster.create(&bar("web", Some(10))).await;
     let scale = cluster.client().subresource(&made, "scale").unwrap();
     let change = Patch::Merge(json!({"spec": {"replicas": 11}}));
@@ -261,7 +261,7 @@ async fn a_deleted_definition_leaves_nothing_behind(cluster: TestCluster) {
     set_up(&cluster).await;
     cluster.create(&bar("web", Some(2))).await;
     until_available(&cluster, 2).await;
-    // The collector needs a moment to learn of a new kind.
+    // The garbage collector watches a new kind a little later.
     cluster.pass(SECOND).await;
     let definition = cluster.get::<CustomResourceDefinition>(Bar::crd_name());
     cluster.delete(&definition.unwrap()).await;
@@ -274,7 +274,7 @@ fn start(rights: &Rights, replica: &str) -> Running {
 }
 
 #[sendo_test::test]
-async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
+async fn its_rights_are_enough_and_all_are_used(cluster: TestCluster) {
     cluster.install::<Bar>().await;
     let rights = cluster.rights(RIGHTS).await;
     let running = start(&rights, "first");
@@ -295,7 +295,7 @@ async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
     running.stop().await.unwrap();
 
     assert_eq!(rights.refused(), [""; 0]);
-    // Asked for only where the API server checks who blocks a deletion.
+    // Needed only where the API server checks `blockOwnerDeletion`.
     let blocks_deletion = "update bars/finalizers.samplecontroller.example.dev";
     assert_eq!(rights.unused(), [blocks_deletion]);
 }
@@ -329,7 +329,7 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     let made = cluster.create(&bar("web", Some(1))).await;
     until_available(&cluster, 1).await;
 
-    // Changes keep coming while one goes and the other takes over.
+    // The Bar is changed while one replica stops and the other takes over.
     let handover = async { first.stop().await.unwrap() };
     let changes = async {
         for replicas in 2..=10 {
@@ -342,8 +342,8 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     until_available(&cluster, 10).await;
     cluster.pass(MINUTE).await;
 
-    // What the Deployment's size has been, one after the other: a size may be
-    // passed over while nobody leads, but none comes back.
+    // The sizes that the Deployment has had, in order: one may be skipped while there is no leader,
+    // but none comes back.
     let changes = cluster.changes();
     let deployment = changes
         .lines()
@@ -357,7 +357,7 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
         .collect();
     sizes.dedup();
     assert!(sizes.is_sorted() && sizes.last() == Some(&10), "{sizes:?}");
-    // One was created, and each size written once, by one of the two.
+    // One Deployment was created, and each size was written once, by one of the two.
     let both = [rights.writes_of("first"), rights.writes_of("second")];
     let count = |write: &str| {
         both.iter()
@@ -373,9 +373,9 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     second.stop().await.unwrap();
 }
 
-/// Whatever happens to its requests, the program comes to the same end.
+/// The program reaches the same state with failing requests.
 #[sendo_test::test(seeds = 10)]
-async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
+async fn failures_of_the_api_delay_but_do_not_change_the_result(cluster: TestCluster) {
     cluster.install::<Bar>().await;
     let faults = Faults::new(cluster.world(), 0.3);
     let running = manager().start(cluster.faulty(&faults)).unwrap();
@@ -402,7 +402,7 @@ async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
 }
 
 #[test]
-fn the_sample_says_nothing_that_is_lost() {
+fn the_sample_has_only_known_fields() {
     let sample: Value = serde_saphyr::from_str(include_str!("../samples/bar.yaml")).unwrap();
     let decoded: Bar = serde_json::from_value(sample.clone()).unwrap();
     let again = serde_json::to_value(decoded).unwrap();

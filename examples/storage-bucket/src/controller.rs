@@ -1,4 +1,4 @@
-//! From a tick to a check: which buckets are due, and what is done about one.
+//! The controller: selects the buckets that are due, and checks each of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use sendo::{
 
 use crate::Options;
 use crate::api::{ManagementPolicy, StorageBucket};
-use crate::credentials::{Keys, Wallet};
+use crate::credentials::{CredentialStore, Keys};
 use crate::lanes::Lanes;
-use crate::manage::{self, Found, Synced};
+use crate::manage::{self, BucketState, Synced};
 use crate::metrics::Metrics;
-use crate::status::Turns;
+use crate::status::Transitions;
 use crate::store::{Health, Problem, Store};
 
-/// Keeps a resource until its bucket is seen to.
+/// Keeps a resource until its bucket is deleted, if it is to be deleted with it.
 const FINALIZER: &str = "storage.example.dev/bucket";
 
-/// How soon to look again at a bucket whose endpoint is busy with others.
-const BUSY: Duration = Duration::from_secs(1);
+/// After what time to retry a bucket whose endpoint has its maximum of concurrent checks.
+const RETRY_BUSY: Duration = Duration::from_secs(1);
 
-/// Time has passed: some buckets may be due.
+/// An event that time has passed: some buckets may be due.
 struct Tick;
 
 pub(crate) fn manager(options: Options) -> Manager {
@@ -42,9 +42,9 @@ pub(crate) fn manager(options: Options) -> Manager {
             }
             Ok(())
         }));
-    metrics.of(program).controller(
+    metrics.register(program).controller(
         Controller::new::<StorageBucket>()
-            // Not on what a check itself writes.
+            // Not for changes that a check itself writes.
             .when(generation_changed() | annotations_changed())
             .watches(
                 source,
@@ -54,27 +54,27 @@ pub(crate) fn manager(options: Options) -> Manager {
                 }),
             )
             .workers(options.checks_at_once)
-            .reconcile(Keeper {
+            .reconcile(BucketReconciler {
                 store: Store::new(options.http, options.timeout),
                 lanes: Lanes::new(options.checks_per_endpoint),
-                wallet: Wallet::default(),
+                credentials: CredentialStore::default(),
                 metrics,
             }),
     )
 }
 
-struct Keeper {
+struct BucketReconciler {
     store: Store,
     lanes: Lanes,
-    wallet: Wallet,
+    credentials: CredentialStore,
     metrics: Metrics,
 }
 
-impl Reconcile<StorageBucket> for Keeper {
+impl Reconcile<StorageBucket> for BucketReconciler {
     async fn reconcile(&self, bucket: Arc<StorageBucket>, cx: Context) -> Result<Action> {
         let manages = bucket.spec.management_policy == ManagementPolicy::Manage;
         if manages || bucket.is_being_deleted() {
-            let finalizer = cx.finalizer(&bucket, FINALIZER, || self.let_go(&bucket, &cx));
+            let finalizer = cx.finalizer(&bucket, FINALIZER, || self.clean_up(&bucket, &cx));
             if let Finalizer::Going(action) = finalizer.await? {
                 return Ok(action);
             }
@@ -88,57 +88,57 @@ impl Reconcile<StorageBucket> for Keeper {
             .await?;
             return Ok(Action::done());
         }
-        // Events come when they like, such as one for each bucket at the start.
+        // Other events also start a reconcile, such as one for each bucket at the start.
         if !bucket.is_due(now) {
             return Ok(Action::done());
         }
         let Some(_lane) = self.lanes.enter(&bucket.spec.endpoint) else {
-            return Ok(Action::after(BUSY));
+            return Ok(Action::after(RETRY_BUSY));
         };
-        let found = match self.wallet.of(&bucket, &cx).await? {
+        let found = match self.credentials.read(&bucket, &cx).await? {
             Keys::Usable(keys) => {
                 let access = self.store.bucket(&bucket.spec, keys.as_ref(), cx.clock());
-                manage::see_to(&bucket, access, &probe_object(&bucket), &cx).await?
+                manage::check_and_create(&bucket, access, &probe_object(&bucket), &cx).await?
             }
-            Keys::Missing(problem) | Keys::Unusable(problem) => Found {
+            Keys::Missing(problem) | Keys::Unusable(problem) => BucketState {
                 health: Health::Unhealthy(problem.clone()),
                 synced: Synced::Unknown(problem),
                 creation: bucket.status.as_ref().and_then(|status| status.creation),
             },
         };
         self.metrics.observe(&bucket.key(), &found.health);
-        let Found { health, synced, .. } = &found;
+        let BucketState { health, synced, .. } = &found;
         let written = cx.status(&bucket, |status| {
             status.creation = found.creation;
             status.record(&bucket, health, synced, now)
         });
         if let Some(turns) = written.await? {
-            tell(health, synced, turns, &cx);
+            record_events(health, synced, turns, &cx);
         }
         Ok(Action::done())
     }
 
     async fn gone(&self, bucket: ObjectKey, _: Context) -> Result<()> {
         self.metrics.forget(&bucket);
-        self.wallet.forget(&bucket);
+        self.credentials.forget(&bucket);
         Ok(())
     }
 }
 
-impl Keeper {
-    /// Deletes the bucket if it goes with its resource.
-    async fn let_go(&self, bucket: &StorageBucket, cx: &Context) -> Result<CleanUp> {
-        if !manage::goes_with(bucket) {
+impl BucketReconciler {
+    /// Deletes the bucket if it is to be deleted with its resource.
+    async fn clean_up(&self, bucket: &StorageBucket, cx: &Context) -> Result<CleanUp> {
+        if !manage::is_deleted_with(bucket) {
             return Ok(CleanUp::Done);
         }
         let Some(_lane) = self.lanes.enter(&bucket.spec.endpoint) else {
-            return Ok(CleanUp::Again(BUSY));
+            return Ok(CleanUp::Again(RETRY_BUSY));
         };
-        let (keys, missing) = match self.wallet.of(bucket, cx).await? {
+        let (keys, missing) = match self.credentials.read(bucket, cx).await? {
             Keys::Usable(keys) => (keys, None),
             Keys::Unusable(problem) => return keep(bucket, problem, cx).await,
-            // A deleted namespace takes the Secret along: what was in it last will do.
-            Keys::Missing(problem) => (self.wallet.last(&bucket.key()), Some(problem)),
+            // In a deleted namespace the Secret may be deleted already: its last credentials are used.
+            Keys::Missing(problem) => (self.credentials.last(&bucket.key()), Some(problem)),
         };
         let access = self.store.bucket(&bucket.spec, keys.as_ref(), cx.clock());
         match (access.delete(&probe_object(bucket)).await, missing) {
@@ -147,13 +147,13 @@ impl Keeper {
                 cx.event(Normal, "Deleted", message);
                 Ok(CleanUp::Done)
             }
-            // Nobody could ever let the resource go.
+            // The deletion of the resource could never finish.
             (Err(problem), Some(missing)) if problem.is_about_credentials() => {
                 let message = format!(
                     "the bucket {} stays: {}",
                     bucket.spec.bucket, missing.message
                 );
-                // The Event is refused in a namespace that is going.
+                // The Event is refused in a namespace that is being deleted.
                 tracing::warn!(bucket = %bucket.key(), "{message}");
                 cx.event(Warning, "Orphaned", message);
                 Ok(CleanUp::Done)
@@ -163,7 +163,7 @@ impl Keeper {
     }
 }
 
-/// Says why the bucket, and the resource with it, is still there.
+/// Reports why the bucket, and with it the resource, is not deleted.
 async fn keep(bucket: &StorageBucket, problem: Problem, cx: &Context) -> Result<CleanUp> {
     let synced = Synced::Failed(problem).condition(bucket, cx.now());
     let message = synced.message.clone();
@@ -176,8 +176,8 @@ async fn keep(bucket: &StorageBucket, problem: Problem, cx: &Context) -> Result<
     Ok(CleanUp::Again(bucket.spec.check_every()))
 }
 
-/// Tells what has turned, and nothing else.
-fn tell(health: &Health, synced: &Synced, turns: Turns, cx: &Context) {
+/// Records events for conditions that have changed.
+fn record_events(health: &Health, synced: &Synced, turns: Transitions, cx: &Context) {
     if turns.ready == News::Status {
         let kind = match health.problem() {
             None => Normal,
@@ -193,8 +193,8 @@ fn tell(health: &Health, synced: &Synced, turns: Turns, cx: &Context) {
     }
 }
 
-/// The object that a probe writes: one for each resource, so that two probes of
-/// one bucket are not in each other's way.
+/// The name of the object that a probe writes: one for each resource, so that probes of the same
+/// bucket do not conflict.
 fn probe_object(bucket: &StorageBucket) -> String {
     format!(".storage-bucket-probe-{}", bucket.uid())
 }

@@ -1,4 +1,4 @@
-//! What to sign requests for a bucket with.
+//! The credentials for requests to a bucket.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,26 +9,26 @@ use sendo::{Context, ObjectExt, ObjectKey, Result};
 use crate::api::{DeletionPolicy, StorageBucket};
 use crate::store::{Credentials, Problem, Reason};
 
-/// What a bucket's Secret says.
+/// The credentials in a bucket's Secret.
 pub(crate) enum Keys {
     /// These credentials; none if the bucket names no Secret.
     Usable(Option<Credentials>),
-    /// The Secret is not there.
+    /// The Secret does not exist.
     Missing(Problem),
     /// The Secret has no credentials.
     Unusable(Problem),
 }
 
-/// Reads credentials, and keeps those of buckets that are to be deleted with their
-/// resource: in a deleted namespace the Secret is gone before they are.
+/// Reads credentials, and keeps those of buckets that are to be deleted with their resource, because
+/// in a deleted namespace the Secret is deleted before them.
 #[derive(Default)]
-pub(crate) struct Wallet {
+pub(crate) struct CredentialStore {
     last: Mutex<BTreeMap<ObjectKey, Credentials>>,
 }
 
-impl Wallet {
-    /// What the Secret of a bucket says now.
-    pub(crate) async fn of(&self, bucket: &StorageBucket, cx: &Context) -> Result<Keys> {
+impl CredentialStore {
+    /// The credentials that the Secret of a bucket has now.
+    pub(crate) async fn read(&self, bucket: &StorageBucket, cx: &Context) -> Result<Keys> {
         let Some(reference) = &bucket.spec.credentials_secret_ref else {
             return Ok(Keys::Usable(None));
         };
@@ -52,7 +52,7 @@ impl Wallet {
         })
     }
 
-    /// What it said last.
+    /// The credentials that it had last.
     pub(crate) fn last(&self, bucket: &ObjectKey) -> Option<Credentials> {
         self.lock().get(bucket).cloned()
     }

@@ -1,10 +1,10 @@
-//! Which addresses endpoints may lead to.
+//! The addresses to which endpoints may resolve.
 //!
-//! Whoever may write a StorageBucket chooses where this program connects to,
-//! from inside the cluster's network. Addresses that answer only to whoever is
-//! near, such as the metadata service of a cloud, which hands out credentials,
-//! are refused. It is the address that counts and not the name: any name can
-//! be made to resolve to any address.
+//! A user who may write a StorageBucket chooses where this program connects to,
+//! from inside the cluster's network. Addresses that can be reached only from the same
+//! machine or link, such as the metadata service of a cloud, which has credentials,
+//! are refused. The address is checked and not the name, because any name can
+//! resolve to any address.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ const METADATA: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// Says which addresses may be connected to: all but link-local, multicast,
+/// The rule for addresses to connect to: all but link-local, multicast,
 /// unspecified and known metadata addresses, unless they are allowed.
 #[derive(Clone, Debug, Default)]
 pub struct Egress {
@@ -35,7 +35,7 @@ pub struct Egress {
 pub struct Refused {
     /// The host of the endpoint.
     pub host: String,
-    /// Where it leads.
+    /// The address.
     pub address: IpAddr,
 }
 
@@ -49,13 +49,13 @@ impl Egress {
 
     /// Whether an address may be connected to.
     pub fn permits(&self, address: IpAddr) -> bool {
-        // An IPv4 address may be dressed up as one of IPv6.
+        // An IPv4 address may be mapped to an IPv6 address.
         let address = address.to_canonical();
         let allowed = self.allowed.iter().any(|net| net.contains(address));
-        allowed || !is_near(address)
+        allowed || !is_local(address)
     }
 
-    /// Refuses a host that is an address itself, which nobody resolves.
+    /// Refuses a host that is an address itself, which is not resolved.
     pub(crate) fn check_literal(&self, host: &str) -> Result<(), Refused> {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         match bare.parse() {
@@ -68,7 +68,7 @@ impl Egress {
     }
 }
 
-fn is_near(address: IpAddr) -> bool {
+fn is_local(address: IpAddr) -> bool {
     let near = match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -83,7 +83,7 @@ pub struct Network {
     prefix: u8,
 }
 
-/// What is no network.
+/// The error for text that is no network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no network: write an address, or one such as 10.0.0.0/8")]
 pub struct NoNetwork(String);
@@ -124,7 +124,7 @@ impl Network {
     }
 }
 
-/// Resolves names as the machine does, and refuses what the rule refuses. A
+/// Resolves names with the system's resolver, and refuses addresses by the rule. A
 /// name with several addresses keeps those that are permitted.
 #[derive(Clone)]
 pub(crate) struct GuardedResolver {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_answers_only_to_whoever_is_near_is_refused() {
+    fn local_and_metadata_addresses_are_refused() {
         let egress = Egress::default();
         for bad in [
             "169.254.169.254",
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_permitted() {
+    fn allowed_networks_are_permitted() {
         let egress = Egress::allowing(["169.254.7.0/24".parse().unwrap()]);
         assert!(egress.permits("169.254.7.9".parse().unwrap()));
         assert!(!egress.permits("169.254.8.9".parse().unwrap()));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_judged_by_where_it_leads() {
+    async fn a_name_is_refused_by_its_address() {
         let resolver = GuardedResolver {
             egress: Egress::default(),
             inner: GaiResolver::new(),

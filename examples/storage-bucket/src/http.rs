@@ -1,4 +1,4 @@
-//! The way to an object store: over sockets, or straight to a service in this process.
+//! The HTTP client for object stores: over sockets, or to a service in this process.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -20,28 +20,28 @@ use tower::{Service, ServiceExt};
 
 use crate::egress::{Egress, GuardedResolver, Refused};
 
-/// No answer to what is asked here comes near this size.
-const LARGEST_ANSWER: usize = 1 << 20;
+/// The maximum size of a response; the requests of this program have much smaller ones.
+const MAX_RESPONSE_SIZE: usize = 1 << 20;
 
 /// Sends requests to object stores. Cheap to clone.
 #[derive(Clone)]
-pub struct Http(Way);
+pub struct Http(Transport);
 
 #[derive(Clone)]
-enum Way {
+enum Transport {
     Sockets(HttpsConnector<HttpConnector<GuardedResolver>>, Egress),
-    InProcess(Arc<dyn Fn(Request<Full<Bytes>>) -> Answer + Send + Sync>),
+    InProcess(Arc<dyn Fn(Request<Full<Bytes>>) -> ResponseFuture + Send + Sync>),
 }
 
-type Answer = BoxFuture<'static, Result<Response<Bytes>, HttpError>>;
+type ResponseFuture = BoxFuture<'static, Result<Response<Bytes>, HttpError>>;
 
-/// Why a request has no answer.
+/// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Nobody is there, or the connection broke.
+    /// No connection could be made, or it broke.
     #[error("{0}")]
     Unreachable(String),
-    /// Somebody is there, who does not speak HTTP as expected.
+    /// The server did not send a valid HTTP response.
     #[error("{0}")]
     BadAnswer(String),
     /// The address must not be connected to.
@@ -69,10 +69,10 @@ impl Http {
             .https_or_http()
             .enable_http1()
             .wrap_connector(sockets);
-        Ok(Http(Way::Sockets(connector, egress)))
+        Ok(Http(Transport::Sockets(connector, egress)))
     }
 
-    /// Straight to `service`, whatever the host of a request. An error of the
+    /// To `service`, for any host of a request. An error of the
     /// service means that it cannot be reached.
     pub fn in_process<S, B>(service: S) -> Self
     where
@@ -81,7 +81,7 @@ impl Http {
         S::Future: Send,
         B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        Http(Way::InProcess(Arc::new(move |request| {
+        Http(Transport::InProcess(Arc::new(move |request| {
             let service = service.clone();
             Box::pin(async move {
                 let answer = service.oneshot(request).await;
@@ -90,7 +90,7 @@ impl Http {
         })))
     }
 
-    /// Sends a request to the host its URL names, and reads the whole answer.
+    /// Sends a request to the host its URL names, and reads the whole response.
     ///
     /// Cancel safe: a dropped future closes its connection.
     pub async fn send(
@@ -103,22 +103,22 @@ impl Http {
             request.headers_mut().insert(HOST, host);
         }
         match &self.0 {
-            Way::Sockets(connector, egress) => {
+            Transport::Sockets(connector, egress) => {
                 egress.check_literal(request.uri().host().unwrap_or_default())?;
                 over_socket(connector.clone(), request).await
             }
-            Way::InProcess(service) => service(request).await,
+            Transport::InProcess(service) => service(request).await,
         }
     }
 
-    /// How long a signature needs to be good for on this way.
+    /// How long a signature has to be valid with this transport.
     pub(crate) fn signature_lifetime(&self) -> Duration {
         match self.0 {
-            // What S3 itself allows two clocks to differ by.
-            Way::Sockets(..) => Duration::from_secs(15 * 60),
-            // It never leaves the process, whose clock may be years away from
-            // the machine's: a hundred years, then.
-            Way::InProcess(_) => Duration::from_secs(100 * 365 * 24 * 3600),
+            // The clock skew that S3 allows.
+            Transport::Sockets(..) => Duration::from_secs(15 * 60),
+            // It stays in the process, whose clock may differ from the machine's by years, so it is
+            // valid for a hundred years.
+            Transport::InProcess(_) => Duration::from_secs(100 * 365 * 24 * 3600),
         }
     }
 }
@@ -126,8 +126,8 @@ impl Http {
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Way::Sockets(..) => "Http(over sockets)",
-            Way::InProcess(_) => "Http(in process)",
+            Transport::Sockets(..) => "Http(over sockets)",
+            Transport::InProcess(_) => "Http(in process)",
         })
     }
 }
@@ -142,7 +142,7 @@ async fn over_socket(
     let connection = connection.map_err(|error| HttpError::unreachable(&*error))?;
     let (mut sender, connection) = http1::handshake(connection).await?;
 
-    // A server is asked for a path; the host is in its header.
+    // The request line has the path; the host is in the header.
     let path = request.uri().path_and_query().cloned();
     *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
     let answer = Box::pin(async move { collect(sender.send_request(request).await?).await });
@@ -159,7 +159,7 @@ where
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>>,
 {
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+    let body = Limited::new(body, MAX_RESPONSE_SIZE).collect().await;
     let body = body.map_err(|error| HttpError::BadAnswer(cause(&*error)))?;
     Ok(Response::from_parts(head, body.to_bytes()))
 }
@@ -186,7 +186,7 @@ impl From<hyper::Error> for HttpError {
 /// The refusal of an address among the causes of an error.
 fn refusal(error: &(dyn StdError + 'static)) -> Option<Refused> {
     let own = error.downcast_ref::<Refused>();
-    // An error of the system hides the one it was made of.
+    // `io::Error` does not return the error it wraps as its source.
     let inner = error
         .downcast_ref::<io::Error>()
         .and_then(io::Error::get_ref);
@@ -195,7 +195,7 @@ fn refusal(error: &(dyn StdError + 'static)) -> Option<Refused> {
     own.cloned().or(inner).or_else(source)
 }
 
-/// The innermost cause, which is the one that tells: `Connection refused`
+/// The innermost cause, which is the most specific: `Connection refused`
 /// rather than `client error (Connect)`.
 fn cause(error: &(dyn StdError + 'static)) -> String {
     let mut innermost = error;

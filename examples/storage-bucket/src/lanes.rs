@@ -1,19 +1,19 @@
-//! How many checks of one endpoint go on at once.
+//! Limits the concurrent checks of each endpoint.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Room for so many checks of each endpoint. Clones share it.
+/// A limit of concurrent checks for each endpoint. Clones share it.
 ///
-/// A store that does not answer holds each of its checks up until the time-out;
-/// with a limit of its own it cannot take all the workers from the others.
+/// Checks of a store that does not respond take until the time-out; with this limit
+/// they cannot occupy all workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Lanes {
     at_once: usize,
     busy: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
-/// A place among the checks of an endpoint, until it is dropped.
+/// A permit for a check of an endpoint, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lane {
     lanes: Lanes,
@@ -28,7 +28,7 @@ impl Lanes {
         }
     }
 
-    /// A place, if there is one.
+    /// A permit, if the limit is not reached.
     pub(crate) fn enter(&self, endpoint: &str) -> Option<Lane> {
         let mut busy = self.lock();
         let checks = busy.entry(endpoint.to_owned()).or_default();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_endpoint_has_its_own_room() {
+    fn each_endpoint_has_its_own_limit() {
         let lanes = Lanes::new(2);
         let held: Vec<_> = (0..3).map(|_| lanes.enter("a")).collect();
         let entered: Vec<_> = held.iter().map(Option::is_some).collect();

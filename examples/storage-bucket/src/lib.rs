@@ -2,15 +2,15 @@
 //!
 //! A [`StorageBucket`](api::StorageBucket) names a bucket of an S3-compatible
 //! store. Nothing in Kubernetes happens when such a bucket vanishes or its store
-//! goes down, so the controller is started by time itself:
+//! goes down, so a timer starts the checks:
 //!
 //! ```text
 //! ticker ──Tick──▶ channel ──▶ map: which buckets are due? ──keys──▶ queue
 //!                                                                      │
-//!        status, Event on a turn ◀── ask the store ◀── reconcile ◀─────┘
+//!      status, Event on a change ◀── ask the store ◀── reconcile ◀─────┘
 //! ```
 //!
-//! Read on in [`manager`]'s source, `controller.rs`: it is all there.
+//! The source of [`manager`] is in `controller.rs`.
 
 pub mod api;
 mod controller;
@@ -31,24 +31,24 @@ use std::time::Duration;
 use http::Http;
 use sendo::Manager;
 
-/// Choices for the program.
+/// Options of the program.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The way to the object stores.
+    /// The client for object stores.
     pub http: Http,
-    /// How often to look for buckets that are due. 5 s unless told, which is
-    /// the shortest interval that a bucket may ask for.
+    /// How often to look for buckets that are due. 5 s by default, which is
+    /// the shortest interval that a bucket may have.
     pub tick_every: Duration,
-    /// How long a store may take to answer. 5 s unless told.
+    /// How long a store may take to respond. 5 s by default.
     pub timeout: Duration,
-    /// How many buckets are checked at once. 16 unless told.
+    /// How many buckets are checked at once. 16 by default.
     pub checks_at_once: usize,
-    /// How many of them may be of one endpoint. 4 unless told.
+    /// How many of them may be of one endpoint. 4 by default.
     pub checks_per_endpoint: usize,
 }
 
 impl Options {
-    /// The defaults, with this way to the object stores.
+    /// The defaults, with this client for object stores.
     pub fn new(http: Http) -> Self {
         Options {
             http,
@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-/// The program: a ticker on the leader, and the controller that its ticks start.
+/// A manager with a ticker on the leader, and the controller that its ticks start.
 pub fn manager(options: Options) -> Manager {
     controller::manager(options)
 }

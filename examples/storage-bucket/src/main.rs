@@ -1,4 +1,4 @@
-//! The program: runs on the cluster that its flags or its surroundings name.
+//! The program: runs on the cluster that its flags or its environment name.
 
 use sendo::Error;
 use storage_bucket::egress::{Egress, Network};
@@ -11,11 +11,11 @@ async fn main() -> sendo::Result<()> {
     manager(options).run_from_args().await
 }
 
-/// What `STORAGE_BUCKET_ALLOW` allows: networks separated by commas.
+/// The networks in `STORAGE_BUCKET_ALLOW`, separated by commas.
 fn egress() -> sendo::Result<Egress> {
     let text = std::env::var("STORAGE_BUCKET_ALLOW").unwrap_or_default();
     let words = text.split(',').filter(|word| !word.trim().is_empty());
     let networks: Result<Vec<Network>, _> = words.map(|word| word.trim().parse()).collect();
-    let told = |error| Error::terminal(format!("STORAGE_BUCKET_ALLOW: {error}"));
-    Ok(Egress::allowing(networks.map_err(told)?))
+    let invalid = |error| Error::terminal(format!("STORAGE_BUCKET_ALLOW: {error}"));
+    Ok(Egress::allowing(networks.map_err(invalid)?))
 }

@@ -1,8 +1,8 @@
-//! What is changed in a store: buckets are created, and deleted with their resource.
+//! Creates buckets, and decides whether they are deleted with their resource.
 //!
-//! A create cannot be taken back, and its answer may be lost, so that it is to
-//! be done is written down first. Whoever comes later, after a crash too, then
-//! knows that a bucket which is there was created for the resource.
+//! A create cannot be undone, and its response may be lost. So the intention to create
+//! is written to the status first: a later reconcile, also after a crash, then knows
+//! that an existing bucket was created for the resource.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sendo::conditions::{self, State};
@@ -11,26 +11,26 @@ use sendo::{Context, EventType::*, Result, Timestamp};
 use crate::api::{Creation, DeletionPolicy, ManagementPolicy, StorageBucket};
 use crate::store::{Access, Created, Health, Problem, Reason};
 
-/// The condition that says whether the store has what is asked for.
+/// The condition whether the store has what the spec asks for.
 const SYNCED: &str = "Synced";
 
-/// Whether the store has what a resource asks for.
+/// Whether the store has what the spec asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Synced {
-    /// Nothing is asked for.
+    /// The spec asks for nothing.
     Observed,
-    /// The bucket is there.
+    /// The bucket exists.
     InPlace,
     /// Nothing is done.
     Paused,
-    /// It cannot be told.
+    /// It is not known.
     Unknown(Problem),
     /// The store refuses it.
     Failed(Problem),
 }
 
 impl Synced {
-    /// The condition of `bucket` that says so.
+    /// The condition of `bucket` for this.
     pub(crate) fn condition(&self, bucket: &StorageBucket, now: Timestamp) -> Condition {
         let of = |state, reason: &str, message: &str| {
             conditions::condition(bucket, now, SYNCED, state, reason, message)
@@ -47,23 +47,23 @@ impl Synced {
     }
 }
 
-/// How a bucket is after it was seen to.
-pub(crate) struct Found {
+/// The state of a bucket after it was checked and created if necessary.
+pub(crate) struct BucketState {
     pub(crate) health: Health,
     pub(crate) synced: Synced,
     pub(crate) creation: Option<Creation>,
 }
 
-/// Checks the bucket, and creates it if it is managed and not there.
-pub(crate) async fn see_to(
+/// Checks the bucket, and creates it if it is managed and does not exist.
+pub(crate) async fn check_and_create(
     bucket: &StorageBucket,
     access: Access<'_>,
     object: &str,
     cx: &Context,
-) -> Result<Found> {
+) -> Result<BucketState> {
     let health = access.check(object).await;
     let before = bucket.status.as_ref().and_then(|status| status.creation);
-    let found = |synced, creation| Found {
+    let found = |synced, creation| BucketState {
         health: health.clone(),
         synced,
         creation,
@@ -72,7 +72,7 @@ pub(crate) async fn see_to(
         return Ok(found(Synced::Observed, before));
     }
     match health.problem() {
-        // A bucket that is there after an unanswered create was created by it.
+        // A bucket that exists after a create without a response was created by it.
         None => Ok(found(Synced::InPlace, before.map(|_| Creation::Succeeded))),
         Some(problem) if problem.reason == Reason::NoSuchBucket => {
             let (synced, creation) = create(bucket, access, before, cx).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn see_to(
                 Synced::InPlace => access.check(object).await,
                 _ => health,
             };
-            Ok(Found {
+            Ok(BucketState {
                 health,
                 synced,
                 creation,
@@ -110,7 +110,7 @@ async fn create(
             }
             (Synced::InPlace, creation)
         }
-        // Whether it was done is found out by the next check.
+        // The next check finds out whether it was created.
         Err(problem) if matches!(problem.reason, Reason::TimedOut | Reason::Unreachable) => {
             (Synced::Unknown(problem), Some(Creation::Pending))
         }
@@ -118,8 +118,8 @@ async fn create(
     })
 }
 
-/// Whether the bucket goes with its resource.
-pub(crate) fn goes_with(bucket: &StorageBucket) -> bool {
+/// Whether the bucket is to be deleted with its resource.
+pub(crate) fn is_deleted_with(bucket: &StorageBucket) -> bool {
     let status = bucket.status.as_ref();
     bucket.spec.management_policy == ManagementPolicy::Manage
         && bucket.spec.deletion_policy == DeletionPolicy::Delete

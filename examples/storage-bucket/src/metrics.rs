@@ -1,4 +1,4 @@
-//! What is counted of each bucket.
+//! The metrics of buckets.
 
 use std::sync::atomic::AtomicU64;
 
@@ -20,8 +20,8 @@ pub(crate) struct Metrics {
 const RESULTS: [&str; 2] = ["healthy", "unhealthy"];
 
 impl Metrics {
-    /// Adds them to those of a program.
-    pub(crate) fn of(&self, program: Manager) -> Manager {
+    /// Adds them to the metrics of a manager.
+    pub(crate) fn register(&self, program: Manager) -> Manager {
         program
             .metric(
                 "storage_bucket_healthy",
@@ -57,7 +57,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Forgets a bucket that is no more.
+    /// Removes the metrics of a deleted bucket.
     pub(crate) fn forget(&self, bucket: &ObjectKey) {
         self.healthy.remove(&labels(bucket));
         self.latency.remove(&labels(bucket));

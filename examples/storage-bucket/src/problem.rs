@@ -1,4 +1,4 @@
-//! What a check of a bucket finds.
+//! The health of a bucket, and the problems that a check may find.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::api::Probe;
 /// A message goes into the resource's status, whatever a store writes.
 pub(crate) const LONGEST_MESSAGE: usize = 300;
 
-/// What a check of a bucket has found.
+/// The health of a bucket according to a check.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Health {
     /// The probe succeeded.

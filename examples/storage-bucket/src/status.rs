@@ -1,4 +1,4 @@
-//! What a check leaves in the status of a resource, and when the next one is due.
+//! Records checks in the status of a resource, and computes when the next one is due.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::store::Health;
 /// The condition that says whether the bucket is healthy.
 const READY: &str = "Ready";
 
-/// How many times the interval grows twofold with failures in a row.
+/// How often the interval is doubled with consecutive failures.
 const BACKOFF_STEPS: i64 = 2;
 
 impl StorageBucket {
@@ -45,29 +45,29 @@ impl StorageBucket {
     }
 }
 
-/// What a check has turned.
+/// The conditions that a check has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turns {
-    /// What is new of the condition `Ready`.
+pub struct Transitions {
+    /// The change of the condition `Ready`.
     pub ready: News,
-    /// What is new of the condition `Synced`.
+    /// The change of the condition `Synced`.
     pub synced: News,
 }
 
 impl StorageBucketStatus {
-    /// Records what a check of `bucket` that began at `began` has found, and says
-    /// what is new.
+    /// Records the result of a check of `bucket` that began at `began`, and returns the conditions
+    /// that have changed.
     pub fn record(
         &mut self,
         bucket: &StorageBucket,
         health: &Health,
         synced: &Synced,
         began: Timestamp,
-    ) -> Turns {
+    ) -> Transitions {
         let healthy = health.problem().is_none();
         let (reason, message) = (health.reason(), health.message());
         let ready = conditions::condition(bucket, began, READY, healthy, &reason, message);
-        let turns = Turns {
+        let turns = Transitions {
             ready: conditions::set(&mut self.conditions, ready),
             synced: conditions::set(&mut self.conditions, synced.condition(bucket, began)),
         };
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_keeps_failing_is_asked_for_less_often() {
+    fn the_interval_grows_with_failures() {
         let mut bucket = bucket();
         let mut at = start();
         for minutes in [1, 2, 4, 4] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_asks_for_a_check_and_a_pause_for_none() {
+    fn an_annotation_starts_a_check_and_a_pause_prevents_it() {
         let mut bucket = bucket();
         check(&mut bucket, &healthy(), start());
         let request = [(CHECK_ANNOTATION.to_owned(), "now".to_owned())];
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_turn_moves_the_transition_time() {
+    fn only_a_change_of_status_moves_the_transition_time() {
         let mut status = StorageBucketStatus::default();
         let checks = [
             (healthy(), true),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_are_left_alone() {
+    fn other_conditions_are_kept() {
         let mut status = StorageBucketStatus::default();
         record(&mut status, &healthy(), start());
         status.conditions[0].type_ = "Audited".to_owned();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_from_the_far_future_does_not_silence_a_bucket() {
+    fn a_check_time_in_the_future_does_not_prevent_checks() {
         let mut bucket = bucket();
         check(&mut bucket, &healthy(), start() + MINUTE * 60 * 24);
         assert!(bucket.is_due(start()));

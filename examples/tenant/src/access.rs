@@ -1,4 +1,4 @@
-//! Who may do what in a tenant's namespaces.
+//! The role and the role binding in a tenant's namespaces.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use sendo::{Context, Result};
 
 use crate::api::{Admin, AdminKind, Tenant};
 
-/// What the role and its binding are called in each namespace.
+/// The name of the role and of its binding in each namespace.
 const NAME: &str = "tenant-admin";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Sees to the role and its binding in a namespace. Writes only what differs.
+/// Ensures the role and its binding in a namespace. Writes only what differs.
 ///
-/// A namespace that goes away takes them along, and gets none anew.
+/// A namespace that is being deleted gets none.
 pub(crate) async fn grant(
     tenant: &Tenant,
     namespace: &str,
@@ -36,7 +36,7 @@ pub(crate) async fn grant(
         role.rules = Some(rules());
         Ok(set_controller(tenant, role)?)
     });
-    quiet_if_going(granted.await)?;
+    ignore_if_terminating(granted.await)?;
     let binding = RoleBinding {
         metadata,
         role_ref: RoleRef {
@@ -50,10 +50,10 @@ pub(crate) async fn grant(
         binding.subjects = Some(subjects.to_vec()).filter(|some| !some.is_empty());
         Ok(set_controller(tenant, binding)?)
     });
-    quiet_if_going(bound.await)
+    ignore_if_terminating(bound.await)
 }
 
-fn quiet_if_going<T>(written: Result<T, client::Error>) -> Result<()> {
+fn ignore_if_terminating<T>(written: Result<T, client::Error>) -> Result<()> {
     match written {
         Err(error) if !error.is_namespace_terminating() => Err(error.into()),
         _ => Ok(()),
@@ -77,7 +77,7 @@ pub(crate) fn subjects(admins: &[Admin], members: &BTreeSet<String>) -> Vec<Subj
     all.into_iter().map(subject).collect()
 }
 
-/// Everything that runs in a namespace, but neither its quota nor rights in it.
+/// Rights to all workloads in a namespace, but neither to its quota nor to its roles.
 fn rules() -> Vec<PolicyRule> {
     let rule = |group: &str, resources: &[&str]| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_named_twice() {
+    fn each_subject_is_named_once() {
         let ann = Admin {
             kind: AdminKind::User,
             name: "ann".to_owned(),

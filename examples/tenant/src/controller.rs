@@ -1,4 +1,4 @@
-//! What is done for a tenant.
+//! The controller: namespaces and rights of a tenant.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::access;
 use crate::api::Tenant;
 use crate::directory::Directory;
 
-/// Keeps a tenant until its namespaces are gone.
+/// Keeps a tenant until its namespaces are deleted.
 const FINALIZER: &str = "multitenancy.example.dev/namespaces";
 
 const READY: &str = "Ready";
 
-/// The reason of a tenant on its way out, which was asked for and is no trouble.
+/// The reason of a tenant that is being deleted, which is no failure.
 const DELETING: &str = "Deleting";
 
 /// Namespaces by the tenant that controls them.
 pub(crate) static OWNED: Index<Namespace, Uid> =
     Index::new("owned-by-tenant", |n| n.controller_of::<Tenant>());
 
-/// Tenants by the namespaces they want.
+/// Tenants by the namespaces in their spec.
 pub(crate) static BY_NAMESPACE: Index<Tenant, String> =
     Index::many("by-namespace", |tenant| tenant.namespace_names());
 
@@ -33,14 +33,14 @@ pub(crate) static BY_NAMESPACE: Index<Tenant, String> =
 pub(crate) static BY_TEAM: Index<Tenant, String> =
     Index::new("by-team", |tenant| tenant.spec.team.clone());
 
-/// What the program counts.
+/// The metrics of the program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) added: Counter,
     pub(crate) removed: Counter,
 }
 
-/// The reconciler, with what it needs beside the cluster.
+/// The reconciler, with its directory and metrics.
 pub(crate) struct Tenants {
     pub(crate) directory: Directory,
     pub(crate) counters: Counters,
@@ -48,7 +48,7 @@ pub(crate) struct Tenants {
 
 impl Reconcile<Tenant> for Tenants {
     async fn reconcile(&self, tenant: Arc<Tenant>, cx: Context) -> Result<Action> {
-        // In place before the first namespace, so that none is ever left behind.
+        // Added before the first namespace is created, so that all are deleted with the tenant.
         let finalizer = cx.finalizer(&tenant, FINALIZER, || self.clean_up(&tenant, &cx));
         if let Finalizer::Going(action) = finalizer.await? {
             return Ok(action);
@@ -103,7 +103,7 @@ impl Tenants {
         Ok(())
     }
 
-    /// Deletes the tenant's namespaces that are `unwanted`; says whether there are any.
+    /// Deletes the tenant's namespaces that are `unwanted`; returns whether there are any.
     async fn remove(
         &self,
         tenant: &Tenant,
@@ -133,7 +133,7 @@ impl Tenants {
             None => Default::default(),
             Some(team) => match self.directory.members(team) {
                 Some(members) => members,
-                // Whoever had rights keeps them until it is known who has.
+                // The rights stay as they are until the members of the team are known.
                 None => return Ok(Some(UnknownTeam(team.clone()))),
             },
         };
@@ -146,7 +146,7 @@ impl Tenants {
         Ok(None)
     }
 
-    /// A namespace takes its time to go; each one that has gone calls again.
+    /// Deleting a namespace takes a while; each one that is deleted starts another reconcile.
     async fn clean_up(&self, tenant: &Tenant, cx: &Context) -> Result<CleanUp> {
         if !self.remove(tenant, |_| true, cx).await? {
             return Ok(CleanUp::Done);
@@ -157,7 +157,7 @@ impl Tenants {
     }
 }
 
-/// Writes the status, and tells when it is news whether the tenant is ready, or why not.
+/// Writes the status, and records an event if its readiness or the reason has changed.
 async fn report(tenant: &Tenant, ready: Condition, cx: &Context) -> Result<()> {
     let owned = cx.list::<Namespace>().by(&OWNED, tenant.uid()).count();
     let written = cx.status(tenant, |status| {

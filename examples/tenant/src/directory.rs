@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The members of each team, by name.
 pub type Teams = BTreeMap<String, BTreeSet<String>>;
 
-/// A directory of teams, as last asked. Clones share what is known.
+/// A directory of teams, as last read. Clones share the teams.
 #[derive(Clone)]
 pub struct Directory {
     ask: Arc<dyn Fn() -> std::io::Result<Teams> + Send + Sync>,
@@ -15,7 +15,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory that is asked by calling `ask`.
+    /// A directory that is read by calling `ask`.
     pub fn new(ask: impl Fn() -> std::io::Result<Teams> + Send + Sync + 'static) -> Self {
         Directory {
             ask: Arc::new(ask),
@@ -34,14 +34,14 @@ impl Directory {
     }
 
     /// The members of a team; `None` if there is no such team, or if the
-    /// directory has not been asked yet.
+    /// directory has not been read yet.
     pub fn members(&self, team: &str) -> Option<BTreeSet<String>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.as_ref()?.get(team).cloned()
     }
 
-    /// Asks anew, and tells which teams changed. When the directory does not
-    /// answer, what was known stays.
+    /// Reads the directory, and returns which teams have changed. If that fails, the teams stay as
+    /// they were.
     pub fn refresh(&self) -> Vec<String> {
         let now = match (self.ask)() {
             Ok(now) => now,
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_teams_that_changed_are_told() {
+    fn only_changed_teams_are_returned() {
         let answers = Arc::new(Mutex::new(vec![
             Ok(teams(&[("blue", &["ann", "bob"]), ("red", &["cy"])])),
             Err(std::io::Error::other("down")),

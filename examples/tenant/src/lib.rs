@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `lib.rs` | the program, declared |
 //! | `api.rs` | the resource, field by field |
-//! | `controller.rs` | what is done for a tenant |
-//! | `access.rs` | who may do what in its namespaces |
+//! | `controller.rs` | the controller: namespaces and rights of a tenant |
+//! | `access.rs` | the role and the role binding in its namespaces |
 //! | `directory.rs` | teams, kept outside the cluster |
 //! | `page.rs` | what every replica serves |
 
@@ -31,14 +31,14 @@ use sendo::{Controller, Manager, ObjectExt, everywhere, on_leader};
 
 use controller::{BY_NAMESPACE, BY_TEAM, Counters, OWNED, Tenants};
 
-/// Choices for the program.
+/// Options of the program.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where teams are looked up.
+    /// The directory of teams.
     pub directory: Directory,
-    /// How often the directory is asked for changes. 10 s unless told.
+    /// How often the directory is read. 10 s by default.
     pub ask_every: Duration,
-    /// Where every replica serves the list of tenants. Nowhere unless told.
+    /// The address on which every replica serves the list of tenants. By default it is not served.
     pub page_address: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Options {
     }
 }
 
-/// The program: the controller, what asks the directory, and the page.
+/// A manager with the controller, the runnable that reads the directory, and the page.
 pub fn manager(options: Options) -> Manager {
     let counters = Counters::default();
     let (changed_teams, teams) = source::channel(16);
@@ -98,7 +98,7 @@ pub fn manager(options: Options) -> Manager {
             Controller::new::<Tenant>()
                 .owns::<Role>()
                 .owns::<RoleBinding>()
-                // By name, too: a namespace that is in the way concerns the tenant that wants it.
+                // By name, too: a namespace of another owner concerns the tenant whose spec has its name.
                 .owns::<Namespace>()
                 .watches(
                     kind::<Namespace>(),

@@ -1,4 +1,4 @@
-//! What every replica serves: the list of tenants, in plain text.
+//! The page that every replica serves: the list of tenants, in plain text.
 
 use sendo::{Answer, Asked, Listener, ObjectExt, Result, RunContext};
 

@@ -44,7 +44,7 @@ async fn set_up(cluster: &TestCluster) {
     cluster.run(manager(without_teams())).await;
 }
 
-/// The tenant's namespaces that are not on their way out.
+/// The tenant's namespaces that are not being deleted.
 fn namespaces(now: &View) -> Vec<String> {
     let mut namespaces = now.list::<Namespace>();
     namespaces.retain(|n| n.controller_of::<Tenant>().is_some() && !n.is_being_deleted());
@@ -101,14 +101,14 @@ async fn a_tenant_gets_its_namespaces_and_rights_in_them(cluster: TestCluster) {
     let status = cluster.get::<Tenant>("blue").unwrap().status.unwrap();
     assert_eq!(status.namespaces, 2);
     cluster.pass(MINUTE).await;
-    let told = [("Normal NamespaceAdded", 2), ("Normal Reconciled", 1)];
-    let told = told.map(|(event, count)| (event.to_owned(), count));
-    assert_eq!(events(&cluster), told.into());
+    let recorded = [("Normal NamespaceAdded", 2), ("Normal Reconciled", 1)];
+    let recorded = recorded.map(|(event, count)| (event.to_owned(), count));
+    assert_eq!(events(&cluster), recorded.into());
     cluster.stays_quiet_for(HOUR).await;
 }
 
 #[sendo_test::test]
-async fn what_is_taken_off_the_list_is_removed(cluster: TestCluster) {
+async fn a_namespace_removed_from_the_spec_is_deleted(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
     let running = manager(without_teams()).start(cluster.config()).unwrap();
     let made = cluster.create(&blue()).await;
@@ -132,7 +132,7 @@ async fn what_is_taken_off_the_list_is_removed(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn rights_and_namespaces_that_drift_are_brought_back(cluster: TestCluster) {
+async fn changed_rights_and_namespaces_are_restored(cluster: TestCluster) {
     set_up(&cluster).await;
     cluster.create(&blue()).await;
     until_ready_is(&cluster, "True", "Reconciled").await;
@@ -155,7 +155,7 @@ async fn rights_and_namespaces_that_drift_are_brought_back(cluster: TestCluster)
 }
 
 #[sendo_test::test]
-async fn a_namespace_of_others_is_left_alone(cluster: TestCluster) {
+async fn a_namespace_of_another_owner_is_not_changed(cluster: TestCluster) {
     set_up(&cluster).await;
     let theirs: Namespace =
         serde_json::from_value(json!({"metadata": {"name": "blue-dev"}})).unwrap();
@@ -173,7 +173,7 @@ async fn a_namespace_of_others_is_left_alone(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn members_of_the_team_come_and_go_with_the_directory(cluster: TestCluster) {
+async fn rights_follow_the_members_in_the_directory(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
     let outside = Arc::new(Mutex::new(Teams::new()));
     let asked = outside.clone();
@@ -242,7 +242,7 @@ async fn a_deleted_definition_leaves_nothing_behind(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
+async fn an_invalid_spec_is_refused_with_the_reason(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
     let with = |changes: Value| {
         let mut spec = serde_json::to_value(blue().spec).unwrap();
@@ -317,7 +317,7 @@ async fn life_of_a_tenant(cluster: &TestCluster) {
 }
 
 #[sendo_test::test]
-async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
+async fn its_rights_are_enough_and_all_are_used(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
     let rights = cluster.rights(RIGHTS).await;
     let running = start(&rights, "first");
@@ -325,8 +325,8 @@ async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
     running.stop().await.unwrap();
 
     assert_eq!(rights.refused(), [""; 0]);
-    // No request asks for these: they are looked up while roles and bindings are
-    // written, and where the API server checks who blocks a deletion.
+    // No request needs these itself: they are checked when roles and bindings are written, and for
+    // `blockOwnerDeletion`.
     let looked_up = [
         "update tenants/finalizers.multitenancy.example.dev",
         "escalate roles.rbac.authorization.k8s.io",
@@ -336,7 +336,7 @@ async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn without_escalate_or_bind_it_cannot_give_what_it_has_not(cluster: TestCluster) {
+async fn without_escalate_or_bind_it_cannot_grant_rights_it_does_not_have(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
     let rights = cluster
         .rights(&RIGHTS.replace(", escalate, bind]", "]"))
@@ -381,7 +381,7 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
     let made = cluster.create(&blue()).await;
     until_ready_is(&cluster, "True", "Reconciled").await;
 
-    // The list keeps changing while one goes and the other takes over.
+    // The spec is changed while one replica stops and the other takes over.
     let all: Vec<String> = (0..10).map(|number| format!("n{number}")).collect();
     let changes = async {
         for count in 1..=all.len() {
@@ -397,7 +397,7 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_action(cluster: TestCl
         .await;
     cluster.pass(MINUTE).await;
 
-    // Each was added once, by whoever led: two of `blue` and ten more; two removed.
+    // Each was added once, by the leader of the time: two of `blue` and ten more; two removed.
     let both = [rights.writes_of("first"), rights.writes_of("second")];
     let count = |write: &str| {
         let counts = both.iter().filter_map(|writes| writes.get(write));
@@ -446,9 +446,9 @@ async fn every_replica_serves_the_page_and_one_asks_the_directory(cluster: TestC
     second.stop().await.unwrap();
 }
 
-/// Whatever happens to its requests, the program comes to the same end.
+/// The program reaches the same state with failing requests.
 #[sendo_test::test(seeds = 10)]
-async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
+async fn failures_of_the_api_delay_but_do_not_change_the_result(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
     let faults = Faults::new(cluster.world(), 0.3);
     let running = manager(without_teams())
@@ -481,7 +481,7 @@ async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
 }
 
 #[test]
-fn the_sample_says_nothing_that_is_lost() {
+fn the_sample_has_only_known_fields() {
     let sample: Value = serde_saphyr::from_str(include_str!("../samples/tenant.yaml")).unwrap();
     let decoded: Tenant = serde_json::from_value(sample.clone()).unwrap();
     let again = serde_json::to_value(decoded).unwrap();

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_keeps_all_but_its_description() {
+    fn a_column_is_read_without_its_description() {
         let row = r#"{Name: "Age", Type: "string", Priority: 1, Description: "x, y"},"#;
         assert_eq!(column(row).unwrap(), "Age|string||1");
         let row = r#"{Name: "Name", Type: "string", Format: "name", Description: f()["name"]},"#;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_printer_is_known_by_what_it_prints() {
+    fn a_printer_is_found_by_its_first_parameter() {
         let signature = "PodList(list *api.PodList, options Options) (Rows, error) {";
         assert_eq!(
             first_parameter(signature),

@@ -1,4 +1,4 @@
-//! A table that ties the kinds of resources to the Rust types that describe them.
+//! Generates the table of the Rust types that describe the kinds of resources.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! The values of string types that are enumerations.
 //!
-//! The published OpenAPI documents leave them out, a server's own do not: they
-//! come from the same generated Go source that the server is built with.
+//! The published OpenAPI documents do not have them, but those of a server do. They are read
+//! from the generated Go source with which the server is built.
 
 use std::collections::BTreeMap;
 use std::fs;

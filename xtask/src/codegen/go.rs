@@ -1,4 +1,4 @@
-//! Just enough of Go's syntax to read struct declarations and their tags.
+//! A parser for the part of Go's syntax in which structs and their tags are declared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) struct Field {
     pub(crate) proto: Option<(u32, String)>,
 }
 
-/// A package's structs and how it names the packages it imports.
+/// A package's structs, and the names under which it imports packages.
 pub(crate) struct Package {
     pub(crate) structs: BTreeMap<String, Vec<Field>>,
     imports: BTreeMap<String, String>,
@@ -197,9 +197,9 @@ fn proto_tag(tag: &str, declaration: &str) -> anyhow::Result<(u32, String)> {
         return Ok((number, name.to_owned()));
     }
     let name = declaration.split_whitespace().next().unwrap_or_default();
-    let mut letters = name.chars();
-    let first = letters.next().into_iter().flat_map(char::to_lowercase);
-    Ok((number, first.chain(letters).collect()))
+    let mut characters = name.chars();
+    let first = characters.next().into_iter().flat_map(char::to_lowercase);
+    Ok((number, first.chain(characters).collect()))
 }
 
 #[cfg(test)]

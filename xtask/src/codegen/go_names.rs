@@ -1,7 +1,7 @@
-//! What Go calls fields and their types where JSON does not tell.
+//! The Go names of fields and types that JSON does not have.
 //!
-//! Go names both when it refuses a value of a wrong type: the structs that a
-//! field is embedded through, and the type's own name if it has one.
+//! Go's errors about a value of a wrong type name both: the structs through which a
+//! field is embedded, and the name of its type if it has one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -69,7 +69,7 @@ fn write_fields(
             write_fields(packages, &import_path, &name, &embedded, lines)?;
             continue;
         }
-        let shown = Shown::of(packages, import_path, &field.go_type)?;
+        let shown = GoType::resolve(packages, import_path, &field.go_type)?;
         if embedded.is_empty() && !shown.named {
             continue;
         }
@@ -84,16 +84,20 @@ fn write_fields(
 }
 
 /// A type as Go shows it at run time.
-struct Shown {
+struct GoType {
     text: String,
     /// Whether a type that is no struct has a name in it.
     named: bool,
 }
 
-impl Shown {
-    fn of(packages: &mut Packages<'_>, import_path: &str, go_type: &str) -> anyhow::Result<Self> {
+impl GoType {
+    fn resolve(
+        packages: &mut Packages<'_>,
+        import_path: &str,
+        go_type: &str,
+    ) -> anyhow::Result<Self> {
         let mut wrap = |opening: String, inner: &str| {
-            let inner = Self::of(packages, import_path, inner)?;
+            let inner = Self::resolve(packages, import_path, inner)?;
             Ok(Self {
                 text: format!("{opening}{}", inner.text),
                 named: inner.named,
@@ -110,7 +114,7 @@ impl Shown {
             .and_then(|rest| rest.split_once(']'))
         {
             let value = wrap(String::new(), value)?;
-            let key = Self::of(packages, import_path, key)?;
+            let key = Self::resolve(packages, import_path, key)?;
             return Ok(Self {
                 text: format!("map[{}]{}", key.text, value.text),
                 named: key.named || value.named,

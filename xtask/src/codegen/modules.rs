@@ -1,4 +1,4 @@
-//! Where the published Go modules lie on this machine.
+//! Locates the published Go modules on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The published OpenAPI v3 documents of the versions a default server serves.
+//! Reads the published OpenAPI v3 documents of the versions that a default server serves.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The published `.proto` files, compiled, to check the struct tags against.
+//! Compiles the published `.proto` files, against which the struct tags are checked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The roles and bindings that a server makes when it starts, from the lists
-//! that Kubernetes compares its own with.
+//! The roles and bindings that a server creates when it starts, from the test data of
+//! Kubernetes that lists them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +19,7 @@ const FILES: [&str; 6] = [
     "namespace-role-bindings.yaml",
 ];
 
-/// What every one of them carries, and the text therefore leaves out.
+/// The annotation and the label of every object, which the text leaves out.
 const ANNOTATION: (&str, &str) = ("rbac.authorization.kubernetes.io/autoupdate", "true");
 const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 

@@ -32,9 +32,9 @@ pub(crate) struct Resource {
     categories: Vec<String>,
     verbs: Vec<String>,
     storage_hash: Option<String>,
-    /// Deleting answers with the object rather than with a status.
+    /// A delete returns the object rather than a status.
     returns_deleted: bool,
-    /// A subresource answers with plain text.
+    /// The subresource returns plain text.
     plain_text: bool,
     /// A subresource's own query parameters, as `follow:boolean`.
     query: Vec<String>,
@@ -132,7 +132,7 @@ impl Resources {
         }
     }
 
-    /// The group version in which the objects behind a storage hash are kept.
+    /// The group version in which objects with a storage hash are stored.
     ///
     /// The hash names one group, version and kind; where that is not served (it
     /// may be an older version than any listed) the resource keeps its own.
@@ -156,7 +156,7 @@ impl Resource {
 }
 
 impl Resource {
-    /// What only the published operations know.
+    /// Reads the facts that only the published operations have.
     fn read_operations(&mut self, documents: &Documents) -> anyhow::Result<()> {
         let path = self.path();
         if self.name.contains('/') {

@@ -1,4 +1,4 @@
-//! The shape of a JSON value, and whether protobuf carries the same.
+//! The shape of a JSON value, and whether its protobuf message has the same shape.
 
 use anyhow::{Context as _, bail, ensure};
 use protox::prost_reflect::{FieldDescriptor, Kind};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::openapi::reference;
 
-/// Types with an encoding of their own, and the word that stands for them.
+/// Types with an encoding of their own, and the word for each in `types.txt`.
 const SPECIAL: [(&str, &str); 11] = [
     ("io.k8s.apimachinery.pkg.api.resource.Quantity", "quantity"),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "fields"),
@@ -49,8 +49,8 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// What a property's schema says.
-    pub(crate) fn of(schema: &Value) -> anyhow::Result<Self> {
+    /// The shape of a property's schema.
+    pub(crate) fn from_schema(schema: &Value) -> anyhow::Result<Self> {
         if let Some(name) = reference(schema) {
             return Ok(match special(name) {
                 Some(word) => Self::Word(word),
@@ -77,7 +77,7 @@ impl Shape {
 
     /// Elements have no default but the zero value that every one of them has.
     fn element(schema: &Value) -> anyhow::Result<Self> {
-        let shape = Self::of(schema)?;
+        let shape = Self::from_schema(schema)?;
         let default = schema.get("default");
         ensure!(
             default == shape.zero().as_ref(),
@@ -86,7 +86,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// What OpenAPI shows as the default of a value that is always there.
+    /// The default in OpenAPI of a value that is always present.
     pub(crate) fn zero(&self) -> Option<Value> {
         match self {
             Self::Word("bool") => Some(json!(false)),
@@ -97,8 +97,8 @@ impl Shape {
         }
     }
 
-    /// Checks that protobuf carries the shape; answers the rest of the path where
-    /// the value lies in a message of its own, as a named list type does.
+    /// Checks that the protobuf field has the shape. Returns the rest of the path if the value is in a
+    /// message of its own, as for a named list type.
     pub(crate) fn wire_path(&self, field: &FieldDescriptor) -> anyhow::Result<Option<u32>> {
         match self {
             Self::List(items) if field.is_list() => check_single(items, &field.kind())?,
@@ -188,7 +188,7 @@ mod tests {
 
     fn written(schema: Value) -> anyhow::Result<String> {
         let mut line = String::new();
-        Shape::of(&schema)?.write("io.k8s.api.core.v1", &mut line);
+        Shape::from_schema(&schema)?.write("io.k8s.api.core.v1", &mut line);
         Ok(line)
     }
 

@@ -77,7 +77,7 @@ struct Join<'a> {
     enums: Enums,
 }
 
-/// A Go field seen from the type whose JSON object shows it.
+/// A Go field of the type whose JSON object has it.
 struct Flat {
     go: go::Field,
     /// Field numbers from the message down through inlined messages.
@@ -203,7 +203,7 @@ impl Join<'_> {
         property: &Value,
         required: bool,
     ) -> anyhow::Result<String> {
-        let shape = Shape::of(property)?;
+        let shape = Shape::from_schema(property)?;
         let mut path = field.path.clone();
         if let Some((number, _)) = field.go.proto.as_ref().filter(|_| !path.is_empty()) {
             let message = self.messages.get(&field.owner.0, &field.owner.1);
@@ -245,8 +245,8 @@ impl Join<'_> {
     }
 }
 
-/// OpenAPI states the zero value as default of whatever Go always shows; only a
-/// default that differs from that rule is a fact of its own.
+/// OpenAPI has the zero value as the default of fields that Go always encodes; only a default that
+/// differs from it is written.
 fn write_default(
     field: &go::Field,
     shape: &Shape,
@@ -273,7 +273,7 @@ fn write_extensions(shape: &Shape, property: &Value, line: &mut String) -> anyho
         .context("a property that is no object")?
     {
         let _ = match key.as_str() {
-            // Bytes are a list in Go, yet a string to whoever reads the schema.
+            // Bytes are a list in Go, but a string in the schema.
             "x-kubernetes-list-type" if !is_list => continue,
             "x-kubernetes-list-type" => write!(line, " list={}", text(value)?),
             "x-kubernetes-list-map-keys" => write!(line, " keys={}", texts(value)?),

@@ -15,11 +15,11 @@
 //! ````
 //!
 //! - Input follows the command as a here-document: `<<EOF`, lines, `EOF`.
-//! - Settings stand before the command: `KUBE_EDITOR='sed -i s/a/b/' kubectl …`.
+//! - Environment variables precede the command: `KUBE_EDITOR='sed -i s/a/b/' kubectl …`.
 //! - `cat >file <<EOF` writes a file; commands run in the chapter's own folder.
 //! - A command that fails ends with a line `[exit 1]`.
 //! - A command that ends in ` &` goes on in the background once it has printed
-//!   what stands below it; `$ fg` waits for what it prints next, and `^C` as
+//!   the lines below it; `$ fg` waits for what it prints next, and `^C` as
 //!   the last line stops it.
 //! - Words after `console` change how a block is run, see [`Mode`].
 
@@ -31,7 +31,7 @@ use anyhow::{Context as _, bail};
 /// A file of steps that build on each other, in a namespace of their own.
 #[derive(Debug)]
 pub(super) struct Chapter {
-    /// The name of the file without its ending.
+    /// The name of the file without its extension.
     pub(super) name: &'static str,
     /// In order.
     pub(super) steps: Vec<Step>,
@@ -57,8 +57,8 @@ pub(super) struct Mode {
     pub(super) eventually: bool,
     /// `cleanup`: the block runs even when a step before it failed.
     pub(super) cleanup: bool,
-    /// `unordered`: lines that begin with `* ` may come in any order, as
-    /// Kubernetes itself tells the mistakes in a custom resource.
+    /// `unordered`: lines that begin with `* ` may come in any order, like the errors of
+    /// Kubernetes about a custom resource.
     pub(super) unordered: bool,
 }
 
@@ -84,20 +84,20 @@ pub(super) enum Action {
     Run(Invocation),
     /// Starts kubectl.
     Start(Invocation),
-    /// Goes on with what was started; a `^C` stops it.
+    /// Continues with the started command; a `^C` stops it.
     Foreground { stop: bool },
     /// Writes a file into the chapter's folder.
     Write { file: String, text: String },
 }
 
-/// kubectl with all that it is given.
+/// kubectl with its environment, arguments and input.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Invocation {
-    /// The settings before the command.
+    /// The environment variables before the command.
     pub(super) environment: Vec<(String, String)>,
-    /// The words after the command.
+    /// The arguments.
     pub(super) words: Vec<String>,
-    /// What it reads.
+    /// The standard input.
     pub(super) input: String,
 }
 
@@ -238,7 +238,7 @@ fn is_inside(part: Component<'_>) -> bool {
     matches!(part, Component::Normal(_))
 }
 
-/// `NAME=value`, as it stands before a command.
+/// An environment variable `NAME=value` before a command.
 fn setting(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let is_name = name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
@@ -353,7 +353,7 @@ b
     }
 
     #[test]
-    fn settings_stand_before_the_command() {
+    fn environment_variables_precede_the_command() {
         let action = Action::parse(
             "KUBE_EDITOR='sed -i s/a/b/' kubectl edit cm a",
             String::new(),

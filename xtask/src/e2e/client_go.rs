@@ -1,5 +1,5 @@
-//! The program in `xtask/client-go`: what Kubernetes' own library for Go makes
-//! of the cluster, beside a candidate of this workspace's library.
+//! Runs the program in `xtask/client-go`, which tests Kubernetes' Go client with the cluster, also
+//! against a candidate for a lease that uses this workspace's library.
 
 use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::cluster;
 use super::play::Stage;
-use super::report::{Step, Verdict};
+use super::report::{Step, StepResult};
 
-/// What the report calls it.
+/// Its name in the report.
 pub(super) const NAME: &str = "client-go";
 
 /// The programs that take part.
@@ -36,7 +36,7 @@ pub(super) fn build(release: bool) -> anyhow::Result<Option<Program>> {
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("client-go");
     let candidate = cluster::build("bar", "bar", release)?;
-    // Beside what cargo builds, so that `cargo clean` takes it too.
+    // In cargo's target folder, so that `cargo clean` removes it.
     let go = candidate.with_file_name("e2e-client-go");
     let build = Command::new("go")
         .args(["build", "-o"])
@@ -59,7 +59,7 @@ pub(super) fn run(program: Option<&Program>, stage: &Stage<'_>) -> Vec<Step> {
     let began = Instant::now();
     let mut steps = Vec::new();
     if let Err(error) = follow(program, stage, &mut steps) {
-        let how = Verdict::Failed(format!("{error:#}"));
+        let how = StepResult::Failed(format!("{error:#}"));
         steps.push(Step::new("the program ends well", began, how));
     }
     steps
@@ -82,22 +82,22 @@ fn follow(program: &Program, stage: &Stage<'_>, steps: &mut Vec<Step>) -> anyhow
         let line = line?;
         let step: Value = serde_json::from_str(&line)
             .with_context(|| format!("not a line of JSON about a step: {line}"))?;
-        let verdict = match step["error"].as_str() {
-            None | Some("") => Verdict::Passed,
-            Some(how) => Verdict::Failed(how.to_owned()),
+        let result = match step["error"].as_str() {
+            None | Some("") => StepResult::Passed,
+            Some(how) => StepResult::Failed(how.to_owned()),
         };
         steps.push(Step {
             name: step["step"].as_str().unwrap_or(&line).to_owned(),
             took: Duration::from_secs_f64(step["seconds"].as_f64().unwrap_or(0.0)),
-            verdict,
+            result,
         });
     }
     let status = child.wait()?;
-    // A step that failed is told already.
-    let told = steps
+    // The report has a step that failed already.
+    let reported = steps
         .iter()
-        .any(|step| matches!(step.verdict, Verdict::Failed(_)));
-    if !status.success() && !told {
+        .any(|step| matches!(step.result, StepResult::Failed(_)));
+    if !status.success() && !reported {
         bail!("it ended with {status}");
     }
     if steps.is_empty() {

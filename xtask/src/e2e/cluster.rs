@@ -1,4 +1,4 @@
-//! The cluster the steps run on: a `sendo up` of this workspace, or a real one.
+//! The cluster on which the steps run: a `sendo up` of this workspace, or a real one.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use anyhow::{Context as _, bail};
 use super::session::{INTERVAL, Session, signal};
 
 /// How long `sendo up` may take to be ready, and to stop.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A cluster that answers.
+/// A cluster that is ready.
 pub(super) enum Cluster {
-    /// One that was there before, from `SENDO_REAL_KUBECONFIG`.
+    /// An existing one, from `SENDO_REAL_KUBECONFIG`.
     Real(PathBuf),
     /// One that was started and must be stopped.
     Embedded(Server),
@@ -67,7 +67,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the process ends, or is not ready in [`PATIENCE`]; with its log.
+    /// When the process ends, or is not ready in [`TIMEOUT`]; with its log.
     pub(super) fn wait_until_ready(&mut self, session: &Session) -> anyhow::Result<()> {
         let began = Instant::now();
         let mut last = String::from("no kubeconfig");
@@ -82,9 +82,9 @@ impl Server {
                     Err(error) => last = format!("{error:#}"),
                 }
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIMEOUT {
                 bail!(
-                    "sendo up is not ready after {PATIENCE:?}: {last}\n{}",
+                    "sendo up is not ready after {TIMEOUT:?}: {last}\n{}",
                     self.log()
                 );
             }
@@ -96,7 +96,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not exit with 0, or not in [`PATIENCE`]; with its log.
+    /// When it does not exit with 0, or not in [`TIMEOUT`]; with its log.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
         signal("TERM", self.child.id())?;
         let began = Instant::now();
@@ -104,8 +104,8 @@ impl Server {
             if let Some(status) = self.child.try_wait()? {
                 break status;
             }
-            if began.elapsed() > PATIENCE {
-                bail!("still there {PATIENCE:?} after SIGTERM:\n{}", self.log());
+            if began.elapsed() > TIMEOUT {
+                bail!("still there {TIMEOUT:?} after SIGTERM:\n{}", self.log());
             }
             thread::sleep(INTERVAL);
         };
@@ -115,7 +115,7 @@ impl Server {
         Ok(())
     }
 
-    /// What it said so far.
+    /// Its log so far.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -128,7 +128,7 @@ impl Drop for Server {
     }
 }
 
-/// Builds a program of this workspace and tells where it is.
+/// Builds a program of this workspace and returns its path.
 ///
 /// # Errors
 ///
@@ -148,7 +148,7 @@ pub(super) fn build(package: &str, program: &str, release: bool) -> anyhow::Resu
     if !output.status.success() {
         bail!("cargo build failed, {}", output.status);
     }
-    // cargo itself tells where the file is, whatever its target folder.
+    // cargo prints the path of the file, which depends on the target folder.
     let messages = serde_json::Deserializer::from_slice(&output.stdout);
     let executables = messages
         .into_iter::<serde_json::Value>()

@@ -1,10 +1,10 @@
-//! Expected and printed lines side by side, for a person to read.
+//! The diff of expected and printed lines.
 
 use std::fmt;
 
 use super::pattern::Pattern;
 
-/// How many lines that agree are shown around those that do not.
+/// How many equal lines are shown around those that differ.
 const CONTEXT: usize = 3;
 
 /// What was printed, line by line, against what was expected.
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_missing_in_between_leaves_the_others_alone() {
+    fn a_missing_line_does_not_affect_the_others() {
         assert_eq!(difference("a\nb\nc", "a\nc"), "    a\n  - b\n    c\n");
         assert_eq!(difference("a\nc", "a\nb\nc"), "    a\n  + b\n    c\n");
         assert_eq!(difference("a", ""), "  - a\n");
     }
 
     #[test]
-    fn dots_take_any_lines() {
+    fn a_gap_matches_any_lines() {
         assert_eq!(
             difference("a\n...\nd\ne", "a\nb\nc\nd\n"),
             "  ⋮\n    b\n    c\n    d\n  - e\n"
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn long_agreement_is_left_out() {
+    fn long_runs_of_equal_lines_are_left_out() {
         let lines = "1\n2\n3\n4\n5\n6";
         assert_eq!(
             difference(&format!("{lines}\nx"), lines),

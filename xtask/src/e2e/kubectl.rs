@@ -1,4 +1,4 @@
-//! Which kubectl the steps are run with.
+//! Finds or installs the kubectl for the steps.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

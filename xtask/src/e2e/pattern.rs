@@ -1,6 +1,6 @@
-//! What a command must print, with places for what differs from run to run.
+//! The expected output of a command, with placeholders for what differs from run to run.
 //!
-//! | in the text | stands for |
+//! | in the text | matches |
 //! |---|---|
 //! | `<age>` and the other [`CLASSES`] | any text of that class |
 //! | `<pod:id>` | text of the class `id`, kept under the name `pod` |
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use regex::Regex;
 
-/// Placeholders and the expressions they stand for.
+/// Placeholders and their regular expressions.
 const CLASSES: [(&str, &str); 9] = [
     ("age", r"(?:\d+[ydhms])+"),
     (
@@ -29,7 +29,7 @@ const CLASSES: [(&str, &str); 9] = [
     ("word", r"\S+"),
 ];
 
-/// The line that stands for any lines.
+/// The line that matches any lines.
 const GAP: &str = "...";
 
 /// Texts that were kept, by name.
@@ -61,16 +61,16 @@ impl Line {
         &self.text
     }
 
-    /// Whether it stands for any lines.
+    /// Whether it matches any lines.
     pub(super) fn is_gap(&self) -> bool {
         self.text == GAP
     }
 
-    /// Which of these lines it stands for, whatever the others are.
+    /// For each of these lines, whether it matches.
     pub(super) fn matches(&self, lines: &[&str]) -> Vec<bool> {
         let expression = compile(&self.expression);
-        let stands = |line: &&str| !self.is_gap() && expression.is_match(&format!("{line}\n"));
-        lines.iter().map(stands).collect()
+        let matches = |line: &&str| !self.is_gap() && expression.is_match(&format!("{line}\n"));
+        lines.iter().map(matches).collect()
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_stand_for_any_lines() {
+    fn a_gap_matches_any_lines() {
         assert_eq!(compare("a\n...\nd", "a\nb\nc\nd\n"), equal());
         assert_eq!(compare("a\n...\nd", "a\nd"), equal());
         assert_eq!(compare("a\n...", "a"), equal());
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_kubectl_in_angle_brackets_are_themselves() {
+    fn other_words_in_angle_brackets_match_literally() {
         assert_eq!(
             compare("<none>   <[]Container>", "<none>   <[]Container>"),
             equal()

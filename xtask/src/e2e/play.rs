@@ -10,14 +10,14 @@ use anyhow::{Context as _, anyhow, bail};
 use super::chapter::{Action, Chapter, Invocation, Line, Mode, Step};
 use super::difference::Difference;
 use super::pattern::{Names, Pattern, fill};
-use super::report::{self, Verdict};
-use super::session::{INTERVAL, Outcome, Running, Session};
+use super::report::{self, StepResult};
+use super::session::{CommandOutput, INTERVAL, Running, Session};
 
 /// How long a command in an `eventually` block is repeated, and how long one in
 /// the background may take to print what is expected.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where chapters are played, and how.
+/// The cluster and the options with which chapters are played.
 pub(super) struct Stage<'a> {
     /// An administrator of the cluster.
     pub(super) session: Session,
@@ -54,7 +54,7 @@ impl Stage<'_> {
             let result = play.step(step);
             broken |= result.is_err();
             steps.push(match result {
-                Ok(()) => report::Step::new(&step.name, began, Verdict::Passed),
+                Ok(()) => report::Step::new(&step.name, began, StepResult::Passed),
                 Err(error) => failed(&step.name, began, &error),
             });
         }
@@ -77,10 +77,10 @@ fn sorted(lines: &[String]) -> Vec<String> {
 }
 
 fn failed(name: &str, began: Instant, error: &anyhow::Error) -> report::Step {
-    report::Step::new(name, began, Verdict::Failed(format!("{error:#}")))
+    report::Step::new(name, began, StepResult::Failed(format!("{error:#}")))
 }
 
-/// A chapter's namespace, and what its steps have kept so far.
+/// A chapter's namespace, and the names that its steps have kept so far.
 struct Play<'a> {
     chapter: &'a Chapter,
     session: Session,
@@ -88,7 +88,7 @@ struct Play<'a> {
     background: Option<Background>,
 }
 
-/// A command that goes on while others run.
+/// A command that runs in the background.
 struct Background {
     running: Running,
     /// How many bytes of its output were compared already.
@@ -141,7 +141,7 @@ impl<'a> Play<'a> {
         for line in &step.commands {
             let began = Instant::now();
             while let Err(error) = self.line(line, step.mode) {
-                if !step.mode.eventually || began.elapsed() > PATIENCE {
+                if !step.mode.eventually || began.elapsed() > TIMEOUT {
                     let at = format!("{}.md:{}", self.chapter.name, line.number);
                     let command = fill(&line.text, &self.names);
                     return Err(anyhow!("{at}\n$ {command}\n{error:#}"));
@@ -223,14 +223,14 @@ impl<'a> Play<'a> {
 
 impl Background {
     /// Waits until it has printed, since the last time, what is expected.
-    fn until(&mut self, expected: &Pattern) -> Outcome {
+    fn until(&mut self, expected: &Pattern) -> CommandOutput {
         let began = Instant::now();
         loop {
             let length = self.running.length();
             let printed = self.running.printed(self.seen);
-            if expected.compare(&printed).is_some() || began.elapsed() > PATIENCE {
+            if expected.compare(&printed).is_some() || began.elapsed() > TIMEOUT {
                 self.seen = length;
-                return Outcome { printed, exit: 0 };
+                return CommandOutput { printed, exit: 0 };
             }
             thread::sleep(INTERVAL);
         }

@@ -1,4 +1,4 @@
-//! What came of the steps, told chapter by chapter.
+//! The report on the results of the steps, by chapter.
 
 use std::io::{IsTerminal as _, Write as _, stdout};
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ pub(crate) enum Output {
     Steps,
 }
 
-/// A step that is over.
+/// A step that has ended, or was skipped.
 pub(super) struct Step {
     /// Its heading.
     pub(super) name: String,
     /// How long it took.
     pub(super) took: Duration,
-    /// What came of it.
-    pub(super) verdict: Verdict,
+    /// Its result.
+    pub(super) result: StepResult,
 }
 
-/// What came of a step.
-pub(super) enum Verdict {
+/// The result of a step.
+pub(super) enum StepResult {
     /// It did as it says.
     Passed,
     /// It did not, and how.
@@ -38,21 +38,21 @@ pub(super) enum Verdict {
 
 impl Step {
     /// A step that began then and is over now.
-    pub(super) fn new(name: &str, began: Instant, verdict: Verdict) -> Self {
+    pub(super) fn new(name: &str, began: Instant, result: StepResult) -> Self {
         Self {
             name: name.to_owned(),
             took: began.elapsed(),
-            verdict,
+            result,
         }
     }
 
     /// A step that is not run.
     pub(super) fn skipped(name: &str, why: &'static str) -> Self {
-        Self::new(name, Instant::now(), Verdict::Skipped(why))
+        Self::new(name, Instant::now(), StepResult::Skipped(why))
     }
 }
 
-/// What came of the chapters so far.
+/// The results of the chapters so far.
 pub(super) struct Report {
     output: Output,
     /// Whether a line can be written over.
@@ -92,7 +92,7 @@ impl Report {
     pub(super) fn end(&mut self, chapter: &str, took: Duration, steps: &[Step]) {
         self.playing.retain(|playing| playing != chapter);
         self.clear_progress();
-        let count = Count::of(steps);
+        let count = Count::from_steps(steps);
         let result = match count {
             Count { failed: 1.., .. } => "FAILED",
             Count { passed: 0, .. } => "skipped",
@@ -100,20 +100,20 @@ impl Report {
         };
         line(result, took, &format!("{chapter}: {}", count.words()));
         for step in steps {
-            match &step.verdict {
-                Verdict::Failed(how) => {
+            match &step.result {
+                StepResult::Failed(how) => {
                     line("  FAILED", step.took, &step.name);
                     println!();
                     how.lines().for_each(|text| println!("      {text}"));
                     println!();
                 }
-                Verdict::Skipped(why) if self.output == Output::Steps || count.passed == 0 => {
+                StepResult::Skipped(why) if self.output == Output::Steps || count.passed == 0 => {
                     println!("{:<10}{:>7}    {} ({why})", "  skipped", "", step.name);
                 }
-                Verdict::Passed if self.output == Output::Steps => {
+                StepResult::Passed if self.output == Output::Steps => {
                     line("  ok", step.took, &step.name);
                 }
-                Verdict::Skipped(_) | Verdict::Passed => {}
+                StepResult::Skipped(_) | StepResult::Passed => {}
             }
         }
         self.sum.passed += count.passed;
@@ -157,13 +157,13 @@ impl Report {
 }
 
 impl Count {
-    fn of(steps: &[Step]) -> Self {
+    fn from_steps(steps: &[Step]) -> Self {
         let mut count = Self::default();
         for step in steps {
-            match step.verdict {
-                Verdict::Passed => count.passed += 1,
-                Verdict::Failed(_) => count.failed += 1,
-                Verdict::Skipped(_) => count.skipped += 1,
+            match step.result {
+                StepResult::Passed => count.passed += 1,
+                StepResult::Failed(_) => count.failed += 1,
+                StepResult::Skipped(_) => count.skipped += 1,
             }
         }
         count
@@ -195,13 +195,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_happen_is_not_counted_aloud() {
+    fn counts_of_zero_are_not_printed() {
         let began = Instant::now();
-        let passed = || Step::new("a", began, Verdict::Passed);
-        assert_eq!(Count::of(&[passed(), passed()]).words(), "2 passed");
-        let failed = Step::new("b", began, Verdict::Failed("how".to_owned()));
+        let passed = || Step::new("a", began, StepResult::Passed);
+        assert_eq!(Count::from_steps(&[passed(), passed()]).words(), "2 passed");
+        let failed = Step::new("b", began, StepResult::Failed("how".to_owned()));
         let steps = [passed(), failed, Step::skipped("c", "after a failure")];
-        assert_eq!(Count::of(&steps).words(), "1 passed, 1 failed, 1 skipped");
-        assert_eq!(Count::of(&[]).words(), "no step");
+        assert_eq!(
+            Count::from_steps(&steps).words(),
+            "1 passed, 1 failed, 1 skipped"
+        );
+        assert_eq!(Count::from_steps(&[]).words(), "no step");
     }
 }

@@ -1,4 +1,4 @@
-//! kubectl, run as a user of the cluster runs it.
+//! Runs kubectl as a user of the cluster does.
 
 use std::io::{Read, Write as _};
 use std::path::PathBuf;
@@ -12,27 +12,27 @@ use anyhow::{Context as _, bail};
 use super::chapter::Invocation;
 
 /// How long a command may take; a `kubectl wait` gives up before.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How often a condition is looked at again.
+/// How often a condition is polled.
 pub(super) const INTERVAL: Duration = Duration::from_millis(50);
 
-/// kubectl with the credentials of one cluster, deaf to the user's own settings.
+/// kubectl with the credentials of one cluster and without the user's configuration.
 pub(super) struct Session {
     /// The command.
     pub(super) kubectl: PathBuf,
     /// The file with address and credentials.
     pub(super) kubeconfig: PathBuf,
-    /// Where kubectl keeps what it learned of the server. Never shared with
-    /// another cluster: a port is used again, and its cache with it.
+    /// kubectl's cache of discovery. Never shared with another cluster, because its key is the address
+    /// and ports are used again.
     pub(super) cache: PathBuf,
     /// Where it is run.
     pub(super) folder: PathBuf,
 }
 
-/// What a command left behind.
+/// The output and exit code of a command.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct CommandOutput {
     /// Standard output, then standard error.
     pub(super) printed: String,
     /// The exit code; -1 if a signal ended it.
@@ -44,11 +44,11 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// When it cannot be started or is not over in [`PATIENCE`]; it is killed then.
-    pub(super) fn run(&self, invocation: Invocation) -> anyhow::Result<Outcome> {
+    /// When it cannot be started or is not over in [`TIMEOUT`]; it is killed then.
+    pub(super) fn run(&self, invocation: Invocation) -> anyhow::Result<CommandOutput> {
         let mut running = self.start(invocation)?;
-        let exit = running.wait(PATIENCE)?;
-        Ok(Outcome {
+        let exit = running.wait(TIMEOUT)?;
+        Ok(CommandOutput {
             printed: running.printed(0),
             exit,
         })
@@ -83,7 +83,7 @@ impl Session {
             .env("KUBECONFIG", &self.kubeconfig)
             .env("KUBECACHEDIR", &self.cache)
             .env("KUBERC", "off")
-            // What an edit leaves behind goes with the folder.
+            // Temporary files of `kubectl edit` are removed with the folder.
             .env("TMPDIR", &self.folder)
             .env("TERM", "dumb")
             .env("TZ", "UTC")
@@ -95,10 +95,9 @@ impl Session {
             .spawn()
             .with_context(|| format!("run {}", self.kubectl.display()))?;
         let mut stdin = child.stdin.take().context("a pipe to write to")?;
-        let output = Collected::of(child.stdout.take());
-        let errors = Collected::of(child.stderr.take());
-        // A command that does not read its input closes the pipe: its own
-        // answer tells why.
+        let output = Collected::from_pipe(child.stdout.take());
+        let errors = Collected::from_pipe(child.stderr.take());
+        // A command that does not read its input closes the pipe; its output says why.
         let feeder = thread::spawn(move || drop(stdin.write_all(invocation.input.as_bytes())));
         Ok(Running {
             child,
@@ -131,7 +130,7 @@ impl Running {
         lock(&self.output.bytes).len()
     }
 
-    /// Waits for its end and its last words.
+    /// Waits for its end and the rest of its output.
     ///
     /// # Errors
     ///
@@ -158,7 +157,7 @@ impl Running {
     /// Stops it as Ctrl-C does.
     pub(super) fn interrupt(&mut self) -> anyhow::Result<()> {
         signal("INT", self.child.id())?;
-        self.wait(PATIENCE).map(drop)
+        self.wait(TIMEOUT).map(drop)
     }
 }
 
@@ -182,14 +181,14 @@ pub(super) fn signal(name: &str, process: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What arrives on a pipe, read as it comes so that the writer never waits.
+/// The bytes from a pipe, which a thread reads so that the writer does not block.
 struct Collected {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Collected {
-    fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
+    fn from_pipe(pipe: Option<impl Read + Send + 'static>) -> Self {
         let bytes = Arc::default();
         let sink = Arc::clone(&bytes);
         let reader = pipe.map(|mut pipe| {

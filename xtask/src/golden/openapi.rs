@@ -1,10 +1,9 @@
 //! The published OpenAPI documents of the served versions.
 //!
-//! Their sentences are no part of the facts: the descriptions of schemas are
-//! handed in from the published document itself, those of operations and
-//! parameters are left out of the comparison. So are the encodings of a feature
-//! that a default server does not have on, and enumerations, which a server
-//! publishes and the documents do not.
+//! Descriptions are no part of the facts: those of schemas are taken from the published
+//! document itself, those of operations and parameters are not compared. Nor are the
+//! media types of a feature that is disabled in a default server, and enumerations, which
+//! a server publishes and the documents do not.
 
 use anyhow::bail;
 use sendo_apimachinery::openapi::Publisher;

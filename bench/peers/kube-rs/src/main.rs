@@ -1,4 +1,4 @@
-//! The work of bench/src/peers.rs, done by kube's own controller.
+//! The work of `bench/src/peers.rs` with kube's controller.
 //!
 //! Usage: `<kubeconfig> <namespace> <workers>`. Prints reconciles a second, then
 //! the median and the 99th percentile from a write to its reconcile, in microseconds.

@@ -49,7 +49,7 @@ impl Declared {
     ///
     /// The root of a resource has kind, version and the names in its metadata,
     /// whatever its schema says.
-    pub fn of(schema: &Structural, is_resource: bool) -> Option<Declared> {
+    pub fn from_schema(schema: &Structural, is_resource: bool) -> Option<Declared> {
         declare(schema, is_resource, Declared::ROOT)
     }
 

@@ -206,7 +206,7 @@ impl Lexer {
         }
     }
 
-    /// What stands before the quote of a string that begins here.
+    /// The prefix before the quote of a string that begins here.
     fn string_prefix(&self) -> Option<Prefix> {
         let mut prefix = Prefix::default();
         for ahead in 0..3 {

@@ -20,7 +20,7 @@ pub(super) fn global_call(
     if function != "has" || args.len() != 1 {
         return parser.call(place, &function, args);
     }
-    let arg = args.into_iter().next().ok_or(Stop::Told)?;
+    let arg = args.into_iter().next().ok_or(Stop::Reported)?;
     match arg.kind {
         Kind::Select {
             operand,
@@ -35,7 +35,7 @@ pub(super) fn global_call(
             parser.node(place, kind)
         }
         _ => {
-            let place = parser.places.of(arg.id);
+            let place = parser.places.get(arg.id);
             Err(parser.report(place, "invalid argument to has() macro"))
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn member_call(
     let mut expansion = Expansion { parser, place };
     let count = args.len();
     let mut args = args.into_iter();
-    let mut next = || args.next().ok_or(Stop::Told);
+    let mut next = || args.next().ok_or(Stop::Reported);
     match (function.as_str(), count) {
         ("all" | "exists" | "exists_one", 2) => {
             let (variable, predicate) = (next()?, next()?);
@@ -98,7 +98,7 @@ pub(super) fn member_call(
         ("optMap" | "optFlatMap", 2) => {
             let (variable, transform) = (next()?, next()?);
             let Kind::Ident(name) = variable.kind else {
-                let place = expansion.parser.places.of(variable.id);
+                let place = expansion.parser.places.get(variable.id);
                 let message = format!("{function}() variable name must be a simple identifier");
                 return Err(expansion.parser.report(place, message));
             };
@@ -173,7 +173,7 @@ impl Expansion<'_> {
     }
 
     fn variable(&mut self, arg: &Expr, otherwise: &str) -> Result<String> {
-        let place = self.parser.places.of(arg.id);
+        let place = self.parser.places.get(arg.id);
         let Kind::Ident(name) = &arg.kind else {
             return Err(self.parser.report(place, otherwise));
         };
@@ -188,7 +188,7 @@ impl Expansion<'_> {
         let one = self.variable(first, "argument must be a simple name")?;
         let other = self.variable(second, "argument must be a simple name")?;
         if one == other {
-            let place = self.parser.places.of(second.id);
+            let place = self.parser.places.get(second.id);
             let message = format!("duplicate variable name: {one}");
             return Err(self.parser.report(place, message));
         }
@@ -330,7 +330,7 @@ impl Expansion<'_> {
             target.kind,
             Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }
         ) {
-            let place = self.parser.places.of(target.id);
+            let place = self.parser.places.get(target.id);
             let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return Err(self.parser.report(place, message));
         }

@@ -1,16 +1,15 @@
-//! The Common Expression Language, as Kubernetes speaks it.
+//! The Common Expression Language (CEL) of Kubernetes.
 //!
-//! An expression goes through four rooms, each with a file of its own:
+//! An expression is processed in four steps, each with a module of its own:
 //!
 //! ```text
 //! text ──parse──▶ syntax tree ──check──▶ types and functions ──cost──▶ a bound ──▶ Program
 //!                                                                                    │ eval, with a budget
 //! ```
 //!
-//! [`Program::compile`] does all of it once; what is left for each object is
-//! [`Program::eval`], which stops when its budget of steps is spent. Nothing an
-//! expression says can make either run without bound: depth, steps, texts and
-//! lists have limits, and patterns run in time linear in the text.
+//! [`Program::compile`] does the first three once; [`Program::eval`] runs for each object, and
+//! stops when its budget of steps is spent. No expression can make either run without bound:
+//! depth, steps, texts and lists have limits, and patterns run in time linear in the text.
 //!
 //! Functions are those of Kubernetes 1.36: the standard ones, strings, lists,
 //! sets, optionals, two-variable comprehensions, regular expressions, URLs,

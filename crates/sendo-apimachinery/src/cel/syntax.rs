@@ -15,7 +15,7 @@ pub(super) struct Parsed {
     pub(super) places: Places,
 }
 
-/// Where each node stands in the source, in characters, by its id.
+/// The position of each node in the source, in characters, by its id.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<u32>);
 
@@ -27,7 +27,7 @@ impl Places {
         id as u32
     }
 
-    pub(super) fn of(&self, id: u32) -> u32 {
+    pub(super) fn get(&self, id: u32) -> u32 {
         self.0[id as usize]
     }
 
@@ -139,7 +139,7 @@ impl Expr {
 
     /// A copy with ids of its own.
     pub(super) fn copy(&self, places: &mut Places) -> Expr {
-        let id = places.add(places.of(self.id));
+        let id = places.add(places.get(self.id));
         let mut boxed = |expr: &Expr| Box::new(expr.copy(places));
         let kind = match &self.kind {
             Kind::Literal(literal) => Kind::Literal(literal.clone()),

@@ -198,7 +198,7 @@ impl Bindings {
         }
     }
 
-    /// Whether `kind` may be what a variable stands for, and whether it stood for something already.
+    /// Whether a type variable may be bound to `kind`, and whether it was bound already.
     fn substitute_variable(&mut self, kind: &Type, variable: u32) -> (bool, bool) {
         if *kind == Type::Variable(variable) {
             return (true, true);

@@ -1,3 +1,5 @@
+//! The body of a request: its format, its kind and its object.
+
 use serde_json::Value;
 
 use super::document::{Document, Look, Numbers};
@@ -66,7 +68,7 @@ impl Body<'_> {
             return Err(refuse(&no_conversion(&kind, expected)));
         }
         let is_wanted = read_as == wanted;
-        let object = self.judge(decoded, kind, expected)?;
+        let object = self.validate_fields(decoded, kind, expected)?;
         match is_wanted {
             true => Ok(object),
             false => Err(other_version(&version, &wanted)),
@@ -101,7 +103,7 @@ impl Body<'_> {
                 .iter()
                 .map(|p| format!("unknown field {}", go_quote(p))),
         );
-        self.judge(decoded, kind, expected)
+        self.validate_fields(decoded, kind, expected)
     }
 
     fn parse(&self, expected: &GroupVersionKind) -> Result<(Parsed<'_>, Named), Status> {
@@ -110,15 +112,16 @@ impl Body<'_> {
 
     /// The body, not yet given a type, and the kind that it names.
     pub(super) fn parts(&self) -> Result<(Parsed<'_>, Named), String> {
-        let parsed = Parsed::of(self.bytes, self.format).map_err(|error| match self.format {
+        let parsed = Parsed::parse(self.bytes, self.format).map_err(|error| match self.format {
             Format::Json => format!("couldn't get version/kind; json parse error: {error}"),
             Format::Yaml => error,
         })?;
-        let named = Named::of(&parsed.document)?;
+        let named = Named::from_document(&parsed.document)?;
         Ok((parsed, named))
     }
 
-    fn judge(
+    /// Applies the field validation of the request, and checks kind and version.
+    fn validate_fields(
         &self,
         decoded: Decoded,
         kind: GroupVersionKind,
@@ -196,12 +199,12 @@ pub(super) fn json_in_yaml(body: &[u8]) -> Option<Decoded> {
     if !body.starts_with(b"{") || !body.iter().all(is_text) || has_code() {
         return None;
     }
-    let decoded = Parsed::of(body, Format::Json).ok()?.untyped().ok()?;
+    let decoded = Parsed::parse(body, Format::Json).ok()?.untyped().ok()?;
     (decoded.problems.is_empty() && is_plain(&decoded.value)).then_some(decoded)
 }
 
 impl<'a> Parsed<'a> {
-    pub(super) fn of(bytes: &'a [u8], format: Format) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &'a [u8], format: Format) -> Result<Self, String> {
         match format {
             Format::Json => Ok(Parsed {
                 document: json::read(bytes)?,
@@ -209,7 +212,7 @@ impl<'a> Parsed<'a> {
             }),
             Format::Yaml => {
                 let yaml = yaml::read(bytes)?;
-                let document = Document::of(yaml.value, Numbers::Plain);
+                let document = Document::from_value(yaml.value, Numbers::Plain);
                 Ok(Parsed {
                     document,
                     repeated_keys: yaml.duplicates,
@@ -220,7 +223,7 @@ impl<'a> Parsed<'a> {
 
     pub(super) fn of_value(value: Value, numbers: Numbers) -> Self {
         Parsed {
-            document: Document::of(value, numbers),
+            document: Document::from_value(value, numbers),
             repeated_keys: Vec::new(),
         }
     }
@@ -256,7 +259,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    fn of(document: &Document<'_>) -> Result<Self, String> {
+    fn from_document(document: &Document<'_>) -> Result<Self, String> {
         let (mut api_version, mut kind) = ("", "");
         match document.root().look() {
             Look::Null => {}

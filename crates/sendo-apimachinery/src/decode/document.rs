@@ -1,3 +1,5 @@
+//! A JSON document as a flat list of nodes, in the order in which it was read.
+
 use std::borrow::Cow;
 
 use serde_json::{Number, Value};
@@ -44,7 +46,7 @@ pub(super) enum Numbers {
 
 impl Document<'static> {
     /// The document of a value.
-    pub(super) fn of(value: Value, numbers: Numbers) -> Self {
+    pub(super) fn from_value(value: Value, numbers: Numbers) -> Self {
         let mut document = Document::default();
         document.push(value, numbers);
         document

@@ -106,7 +106,7 @@ pub fn untyped(body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
     {
         return Ok(decoded);
     }
-    let parsed = body::Parsed::of(body, format).map_err(DecodeError)?;
+    let parsed = body::Parsed::parse(body, format).map_err(DecodeError)?;
     parsed.untyped().map_err(DecodeError)
 }
 

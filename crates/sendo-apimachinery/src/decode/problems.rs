@@ -1,3 +1,5 @@
+//! Unknown and duplicate fields, as strict field validation reports them.
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

@@ -62,7 +62,7 @@ fn scalar(shape: &Shape, value: &Value) -> Option<String> {
 
 /// Amounts, times, bytes and the like, which Go has read from JSON after all.
 fn read_by_itself(shape: &Shape, value: &Value) -> Option<String> {
-    let document = Document::of(value.clone(), Numbers::Plain);
+    let document = Document::from_value(value.clone(), Numbers::Plain);
     match scalars::read(shape, &document.root().look()) {
         Ok(_) => None,
         Err(ScalarError::Unreadable(error)) if matches!(shape, Shape::Bytes) => {
@@ -109,50 +109,50 @@ mod tests {
         let types = Types::builtin();
         let pod = types.kind("v1", "Pod").unwrap();
         let spec = |spec: Value| fault(&json!({ "spec": spec }), pod);
-        let told = |text: &str| Some(text.to_owned());
+        let error = |text: &str| Some(text.to_owned());
         assert_eq!(
             spec(json!({"containers": [{"name": "c", "image": null}]})),
             None
         );
-        assert_eq!(spec(json!(5)), told("cannot restore struct from: int64"));
+        assert_eq!(spec(json!(5)), error("cannot restore struct from: int64"));
         assert_eq!(
             spec(json!({"containers": {}})),
-            told("cannot restore slice from map")
+            error("cannot restore slice from map")
         );
         assert_eq!(
             spec(json!({"nodeSelector": "x"})),
-            told("cannot restore map from string")
+            error("cannot restore map from string")
         );
         assert_eq!(
             spec(json!({"nodeName": 5})),
-            told("cannot convert int64 to string")
+            error("cannot convert int64 to string")
         );
         assert_eq!(
             spec(json!({"nodeName": true})),
-            told("unrecognized type: string")
+            error("unrecognized type: string")
         );
         assert_eq!(
             spec(json!({"hostNetwork": "yes"})),
-            told("unrecognized type: bool")
+            error("unrecognized type: bool")
         );
         assert_eq!(
             spec(json!({"priority": "1"})),
-            told("unrecognized type: int32")
+            error("unrecognized type: int32")
         );
         assert_eq!(
             spec(json!({"priority": 1.5})),
-            told("cannot convert float64 to int32")
+            error("cannot convert float64 to int32")
         );
         assert_eq!(
             spec(json!({"restartPolicy": 5, "nodeName": 5})),
-            told("cannot convert int64 to v1.RestartPolicy")
+            error("cannot convert int64 to v1.RestartPolicy")
         );
         let amount = fault(&json!({"spec": {"overhead": {"cpu": "x"}}}), pod).unwrap();
         assert!(amount.starts_with("quantities must match"), "{amount}");
         let secret = types.kind("v1", "Secret").unwrap();
         assert_eq!(
             fault(&json!({"data": {"k": "!"}}), secret),
-            told("error decoding from json: illegal base64 data at input byte 0")
+            error("error decoding from json: illegal base64 data at input byte 0")
         );
     }
 }

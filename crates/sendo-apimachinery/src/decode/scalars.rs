@@ -30,7 +30,7 @@ pub(super) enum ScalarError {
 
 type Scalar = Result<Option<Value>, ScalarError>;
 
-/// Reads a value that is neither object nor list. `None` stands for Go's zero time.
+/// Reads a value that is neither object nor list. `None` is Go's zero time.
 pub(super) fn read(shape: &Shape, look: &Look<'_>) -> Scalar {
     match (shape, look) {
         (Shape::Boolean, Look::Bool(value)) => Ok(Some((*value).into())),
@@ -349,7 +349,7 @@ mod tests {
     use crate::decode::document::{Document, Numbers};
 
     fn scalar(shape: Shape, value: Value) -> Result<Value, String> {
-        let document = Document::of(value, Numbers::Plain);
+        let document = Document::from_value(value, Numbers::Plain);
         match read(&shape, &document.root().look()) {
             Ok(value) => Ok(value.unwrap_or(Value::Null)),
             Err(ScalarError::WrongType { value, .. }) => Err(value),

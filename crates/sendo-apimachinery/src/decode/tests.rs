@@ -1,3 +1,5 @@
+//! Tests of decoding requests.
+
 use std::sync::LazyLock;
 
 use serde_json::json;
@@ -515,7 +517,7 @@ proptest::proptest! {
     #[test]
     fn json_in_yaml_is_what_yaml_reads(text in nearly_json()) {
         if let Some(soon) = body::json_in_yaml(text.as_bytes()) {
-            let parsed = body::Parsed::of(text.as_bytes(), Format::Yaml);
+            let parsed = body::Parsed::parse(text.as_bytes(), Format::Yaml);
             proptest::prop_assert_eq!(parsed.and_then(body::Parsed::untyped), Ok(soon));
         }
     }

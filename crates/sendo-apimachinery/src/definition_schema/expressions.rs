@@ -21,7 +21,7 @@ pub(super) fn check(schema: &Structural, path: &Path, known: &[Error]) -> Vec<Er
     if !schema.has_validations() {
         return Vec::new();
     }
-    let declared = Declared::of(schema, true);
+    let declared = Declared::from_schema(schema, true);
     let mut check = Check {
         known,
         errors: Vec::new(),
@@ -99,7 +99,7 @@ impl Check<'_> {
                 Some(declared) => declared_property(property, name, declared),
                 None => None,
             };
-            let of = of.or_else(|| Declared::of(property, property.embedded_resource));
+            let of = of.or_else(|| Declared::from_schema(property, property.embedded_resource));
             let below = context.below(schema, context.path.child("properties").key(name));
             self.schema(property, of.as_ref(), &below);
         }

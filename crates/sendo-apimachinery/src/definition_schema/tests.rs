@@ -1,3 +1,5 @@
+//! Tests of the checks of a definition's schema.
+
 use super::*;
 use serde_json::json;
 

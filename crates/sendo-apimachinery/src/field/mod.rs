@@ -110,7 +110,7 @@ pub enum BadValue {
     Omitted,
     /// A JSON value: strings are quoted, the rest is written as Go's JSON.
     Value(Value),
-    /// Text shown as it stands, for values whose Go form JSON cannot give
+    /// Text shown unchanged, for values whose Go form JSON cannot give
     /// (a struct's members in the order of its declaration).
     Raw(String),
 }

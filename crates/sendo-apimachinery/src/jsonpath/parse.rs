@@ -1,3 +1,5 @@
+//! The parser of JSONPath.
+
 use serde_json::Value;
 
 use super::{Comparison, Filter, JsonPath, Operand, PathError, Step};
@@ -106,7 +108,7 @@ impl Scan<'_> {
         })
     }
 
-    /// What stands in brackets, from behind the opening one.
+    /// The content of brackets, after the opening one.
     fn bracket(&mut self) -> Parsed<Step> {
         self.blanks();
         if self.take("?(") {

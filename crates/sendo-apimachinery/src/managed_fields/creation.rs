@@ -232,7 +232,7 @@ mod tests {
     use crate::Meta;
 
     /// The managers that a creation tracks, which are those of an update of nothing.
-    fn booked<V: Versions>(fields: &FieldManager<'_, V>, object: &Value) -> Option<Value> {
+    fn tracked<V: Versions>(fields: &FieldManager<'_, V>, object: &Value) -> Option<Value> {
         let now = "2026-01-01T00:00:00Z";
         let text = fields.creation(object, "me", now);
         let mut written = object.clone();
@@ -262,7 +262,7 @@ mod tests {
             },
             "status": {"phase": "Running"},
         }));
-        let list = booked(&fields, &pod).expect("somebody made it");
+        let list = tracked(&fields, &pod).expect("somebody made it");
         assert_eq!(
             list[0]["fieldsV1"],
             json!({
@@ -304,8 +304,8 @@ mod tests {
             json!([{"v": "without its key"}]),
             json!([]),
         ] {
-            booked(&fields, &kind.object(json!({"spec": {"list": items}})));
+            tracked(&fields, &kind.object(json!({"spec": {"list": items}})));
         }
-        assert_eq!(booked(&fields, &kind.object(json!({}))), None);
+        assert_eq!(tracked(&fields, &kind.object(json!({}))), None);
     }
 }

@@ -1,3 +1,5 @@
+//! Elements of paths to fields.
+
 use std::cmp::Ordering;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! The entries of `managedFields`.
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! The field manager: tracks the fields of updates, creations and applies.
+
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -125,12 +127,12 @@ impl<V: Versions> FieldManager<'_, V> {
             .ok_or_else(|| Status::unclassified(format!("no corresponding type for {}", self.kind)))
     }
 
-    /// Books a write that is no apply: `new` has its `managedFields` set.
+    /// Tracks the fields of a write that is no apply: sets the `managedFields` of `new`.
     ///
     /// `live` is the object before the write; null if there was none. `now` is
     /// the time in RFC 3339, whole seconds. A list of managers in `new` is
-    /// believed if it can be read, unless the write goes through a subresource.
-    /// An object whose managers are not known stays so.
+    /// used if it is valid, unless the write is to a subresource.
+    /// An object without managers gets none.
     pub fn update(&self, live: &Value, new: &mut Value, manager: &str, now: &str) {
         let is_creation = Meta::of(live).uid().is_empty();
         let entries = self.known_entries(live, new);
@@ -138,18 +140,18 @@ impl<V: Versions> FieldManager<'_, V> {
         let entries = if entries.is_empty() && !is_creation {
             entries
         } else {
-            // What cannot be compared is written all the same, with nobody's fields.
-            self.book(live, new, entries, manager, now)
+            // If the fields cannot be compared, the object is written without managers.
+            self.track_changes(live, new, entries, manager, now)
                 .unwrap_or_default()
         };
         set_entries(new, &entries);
     }
 
-    /// Books a creation: the text of the `managedFields` that a new object has
+    /// Tracks the fields of a creation: returns the text of the `managedFields` that a new object has
     /// after [`update`](Self::update), where it named no managers itself.
     ///
-    /// `None` if nobody has anything of it. The object is not changed, so that
-    /// the list need not become values on its way to where it is kept.
+    /// `None` if no field has a manager. The object is not changed, so that the list is not converted
+    /// to JSON values before it is stored.
     pub fn creation(&self, new: &Value, manager: &str, now: &str) -> Option<String> {
         match self.walk_new(new) {
             Some(fields) if fields.is_empty() => None,
@@ -160,7 +162,8 @@ impl<V: Versions> FieldManager<'_, V> {
                 &fields,
             )),
             None => {
-                let entries = self.book(&Value::Null, new, Entries::default(), manager, now);
+                let entries =
+                    self.track_changes(&Value::Null, new, Entries::default(), manager, now);
                 Some(entries.ok()?.encode()?.to_string())
             }
         }
@@ -196,7 +199,7 @@ impl<V: Versions> FieldManager<'_, V> {
         }
     }
 
-    fn book(
+    fn track_changes(
         &self,
         live: &Value,
         new: &Value,
@@ -308,7 +311,7 @@ impl<V: Versions> FieldManager<'_, V> {
 
         let entries = if entries.is_empty() {
             let nothing = self.as_typed(&Value::Null);
-            self.book(&nothing, &live, entries, "before-first-apply", now)
+            self.track_changes(&nothing, &live, entries, "before-first-apply", now)
                 .map_err(Status::unclassified)?
         } else {
             entries

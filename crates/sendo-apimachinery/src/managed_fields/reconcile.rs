@@ -34,7 +34,7 @@ fn named(set: &FieldSet, type_ref: Option<TypeRef<'_>>) -> FieldSet {
 }
 
 /// The set after a change of the type: where fields lie below something that is
-/// one piece now, that piece stands for them. `None` if nothing changes.
+/// atomic now, the object replaces them. `None` if nothing changes.
 pub(super) fn with_pieces(set: &FieldSet, schema: SchemaRef<'_>) -> Option<FieldSet> {
     let pieces = pieces(set, TypeRef::root(schema), false).below;
     (!pieces.is_empty()).then(|| set.clone().recursive_difference(&pieces).union(pieces))

@@ -1,3 +1,5 @@
+//! Sets of fields.
+
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -51,7 +53,7 @@ impl Node {
     }
 }
 
-/// What stands at a step of a set.
+/// The node at a path element of a set.
 #[derive(Clone, Copy)]
 pub(super) struct At<'s> {
     pub(super) is_member: bool,
@@ -69,7 +71,7 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// Where a step stands, or would.
+    /// The position of a path element, or where it is to be inserted.
     fn find(&self, element: &PathElement) -> Result<usize, usize> {
         match self.nodes.last() {
             // Sets are mostly made in their order.
@@ -123,7 +125,7 @@ impl FieldSet {
             .filter(|below| !below.is_empty())
     }
 
-    /// What stands at a member, if anything.
+    /// The node at a member, if there is one.
     pub(super) fn field(&self, name: &str) -> Option<At<'_>> {
         let index = self.nodes.binary_search_by(|(own, _)| match own {
             PathElement::Field(own) => own.as_str().cmp(name),
@@ -174,7 +176,7 @@ impl FieldSet {
         more
     }
 
-    /// Adds what stands at a step to what stands there already.
+    /// Merges a node into the one at the path element.
     pub(super) fn join(&mut self, element: PathElement, is_member: bool, below: FieldSet) {
         if !is_member && below.is_empty() {
             return;
@@ -260,7 +262,7 @@ impl FieldSet {
         }
     }
 
-    /// Sets what stands at a step; nothing at all removes it.
+    /// Sets the node at a path element; an empty one removes it.
     pub(super) fn set(&mut self, element: PathElement, is_member: bool, below: FieldSet) {
         let node = Node { is_member, below };
         match (self.find(&element), node.is_empty()) {

@@ -1,3 +1,5 @@
+//! Tests of field management.
+
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
@@ -93,11 +95,11 @@ impl Kind {
         let managers = self.manager("").creation(&object, manager, NOW);
         self.manager("")
             .update(&Value::Null, &mut object, manager, NOW);
-        let booked = object["metadata"].get("managedFields");
-        let booked = booked.map(Value::to_string);
+        let tracked = object["metadata"].get("managedFields");
+        let tracked = tracked.map(Value::to_string);
         assert_eq!(
-            managers, booked,
-            "a creation is booked the same in both ways"
+            managers, tracked,
+            "a creation is tracked the same in both ways"
         );
         object["metadata"]["uid"] = "1".into();
         object
@@ -528,10 +530,10 @@ mod properties {
         }))
     }
 
-    /// A spec made of the given letters.
-    fn spec(letters: &'static str) -> impl Strategy<Value = Value> {
-        let letters: Vec<String> = letters.chars().map(String::from).collect();
-        let some = proptest::sample::subsequence(letters.clone(), 0..=letters.len());
+    /// A spec with members named by some of these characters.
+    fn spec(characters: &'static str) -> impl Strategy<Value = Value> {
+        let characters: Vec<String> = characters.chars().map(String::from).collect();
+        let some = proptest::sample::subsequence(characters.clone(), 0..=characters.len());
         let texts = proptest::collection::vec(0..3u8, 12);
         (some.clone(), some.clone(), some.clone(), some, texts).prop_map(
             |(fields, map, set, list, texts)| {

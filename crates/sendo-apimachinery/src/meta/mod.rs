@@ -168,7 +168,7 @@ pub struct MetaMut<'a> {
 impl<'a> MetaMut<'a> {
     /// The metadata of an object, made if it is not there.
     ///
-    /// Whatever stands in its place and is no object is replaced, and so is an
+    /// A value that is no object is replaced, and so is an
     /// `object` that is none itself.
     pub fn of(object: &'a mut Value) -> Self {
         let members = members_of(object).entry("metadata").or_insert(Value::Null);

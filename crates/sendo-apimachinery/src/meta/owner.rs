@@ -1,3 +1,5 @@
+//! Owner references.
+
 use serde_json::Value;
 
 use crate::go_text::go_json;

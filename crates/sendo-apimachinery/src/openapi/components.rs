@@ -203,7 +203,7 @@ impl<'a> Components<'a> {
 }
 
 /// A reference beside other facts hides in `allOf`, for OpenAPI 3.0 ignores
-/// whatever stands beside `$ref`.
+/// all other members beside `$ref`.
 fn publish_reference(name: &str, schema: &Schema, published: &mut Map<String, Value>) {
     publish_attributes(schema, published);
     if published.is_empty() {

@@ -4,7 +4,7 @@
 //! version. [`Publisher`] makes those of built-in resources, [`custom_document`]
 //! those of custom ones; both are made anew on every call, for the caller knows
 //! best how long to keep them. What a document says depends on nothing but its
-//! arguments, so a hash of those stands for it in the index before it is made.
+//! arguments, so the index has a hash of those before the document is generated.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
@@ -28,7 +28,7 @@ pub use version_two::version_two;
 
 use components::Components;
 use names::Names;
-use operation::{Answer, MediaTypes, Operation, PathItem};
+use operation::{MediaTypes, Operation, PathItem, ResponseBody};
 use paths::{Origin, Served};
 
 /// Finds the description of a type (`io.k8s.api.core.v1.Pod`) or of one of its
@@ -74,7 +74,7 @@ impl Publisher<'_> {
         let served = |group: &str| self.resources.iter().any(|own| own.group == group);
         match parts[..] {
             ["version"] => {
-                let answer = Answer::object("io.k8s.apimachinery.pkg.version.Info");
+                let answer = ResponseBody::object("io.k8s.apimachinery.pkg.version.Info");
                 let media_types = MediaTypes {
                     protobuf: false,
                     yaml: false,
@@ -87,16 +87,16 @@ impl Publisher<'_> {
                 ))
             }
             ["api"] => {
-                let answer = Answer::object(&format!("{META}.APIVersions"));
+                let answer = ResponseBody::object(&format!("{META}.APIVersions"));
                 Some(self.root(path, ("getCoreAPIVersions", "core"), VERSIONS, answer))
             }
             ["apis"] => {
-                let answer = Answer::object(&format!("{META}.APIGroupList"));
+                let answer = ResponseBody::object(&format!("{META}.APIGroupList"));
                 Some(self.root(path, ("getAPIVersions", "apis"), VERSIONS, answer))
             }
             ["apis", group] if served(group) => {
                 let names = Names::of_group(group);
-                let answer = Answer::object(&format!("{META}.APIGroup"));
+                let answer = ResponseBody::object(&format!("{META}.APIGroup"));
                 let id = format!("get{}APIGroup", names.id);
                 Some(self.root(
                     path,
@@ -111,7 +111,7 @@ impl Publisher<'_> {
         }
     }
 
-    fn root(&self, path: &str, (id, tag): (&str, &str), said: &str, answer: Answer) -> Value {
+    fn root(&self, path: &str, (id, tag): (&str, &str), said: &str, answer: ResponseBody) -> Value {
         let mut item = PathItem::default();
         let operation = Operation::new("get", id, tag).saying(said);
         item.add(operation.answering(200, answer));
@@ -129,7 +129,7 @@ impl Publisher<'_> {
         let mut paths = Map::new();
 
         let mut item = PathItem::default();
-        let answer = Answer::object(&format!("{META}.APIResourceList"));
+        let answer = ResponseBody::object(&format!("{META}.APIResourceList"));
         let id = format!("get{}APIResources", names.id);
         let operation = Operation::new("get", &id, &names.tag).saying("get available resources");
         item.add(operation.answering(200, answer));

@@ -1,6 +1,6 @@
 //! How operations and tags are named after a group.
 
-/// What stands for a group or group version in names.
+/// The text for a group or group version in names.
 pub(super) struct Names {
     /// In operation ids, as `RbacAuthorizationV1`.
     pub(super) id: String,
@@ -30,15 +30,15 @@ impl Names {
 
 /// With the first character in upper case.
 pub(super) fn capitalized(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters).collect()
+    let mut characters = word.chars();
+    let first = characters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(characters).collect()
 }
 
 fn lower_first(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().into_iter().flat_map(char::to_lowercase);
-    first.chain(letters).collect()
+    let mut characters = word.chars();
+    let first = characters.next().into_iter().flat_map(char::to_lowercase);
+    first.chain(characters).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(super) struct Operation {
     said: Option<String>,
     parameters: BTreeSet<Parameter>,
     body: Option<Value>,
-    responses: BTreeMap<u16, Answer>,
+    responses: BTreeMap<u16, ResponseBody>,
     /// `x-kubernetes-action`, and the group, version and kind it is about.
     action: Option<(&'static str, Value)>,
 }
@@ -29,7 +29,7 @@ pub(super) struct MediaTypes {
 
 /// What a response carries.
 #[derive(Clone)]
-pub(super) enum Answer {
+pub(super) enum ResponseBody {
     /// A named type, and whether it may come as a stream of events.
     Object {
         schema: String,
@@ -42,7 +42,7 @@ pub(super) enum Answer {
     Connection,
 }
 
-impl Answer {
+impl ResponseBody {
     /// A named type in all encodings.
     pub(super) fn object(schema: &str) -> Self {
         let media_types = MediaTypes {
@@ -171,7 +171,7 @@ impl Operation {
         self
     }
 
-    pub(super) fn answering(mut self, code: u16, answer: Answer) -> Self {
+    pub(super) fn answering(mut self, code: u16, answer: ResponseBody) -> Self {
         self.responses.insert(code, answer);
         self
     }

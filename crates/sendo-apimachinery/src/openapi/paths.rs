@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::names::{Names, capitalized};
-use super::operation::{Answer, MediaTypes, Operation, PathItem};
+use super::operation::{MediaTypes, Operation, PathItem, ResponseBody};
 use super::parameter::{CREATE, DELETE, PATCH, Parameter, SELECT, WATCH};
 use super::{META, base, sentences};
 use crate::resources::{Resource, Scope, Subresource};
@@ -186,7 +186,7 @@ impl Served<'_> {
             item.add(match verb.as_str() {
                 "get" => {
                     let answer = match subresource.plain_text {
-                        true => Answer::Text(self.media_types()),
+                        true => ResponseBody::Text(self.media_types()),
                         false => self.answer(&schema),
                     };
                     let operation = operation("get", "read").about("get", part.kind.clone());
@@ -240,7 +240,7 @@ impl Served<'_> {
                 .taking(query.chain(name).chain(path))
                 .about("connect", kind.clone())
                 .saying(said)
-                .answering(200, Answer::Connection);
+                .answering(200, ResponseBody::Connection);
             item.add(operation);
         }
         item
@@ -348,8 +348,8 @@ impl Served<'_> {
         sentences::action(action, &self.resource.kind, of)
     }
 
-    fn answer(&self, schema: &str) -> Answer {
-        Answer::object(schema).over(self.media_types())
+    fn answer(&self, schema: &str) -> ResponseBody {
+        ResponseBody::object(schema).over(self.media_types())
     }
 
     fn media_types(&self) -> MediaTypes {

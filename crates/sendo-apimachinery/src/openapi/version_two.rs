@@ -128,7 +128,7 @@ fn operation(operation: &Value) -> Value {
     Value::Object(converted)
 }
 
-/// What a parameter's schema says stands beside its name.
+/// The members of a parameter's schema, which are beside its name.
 fn parameter(parameter: &Value) -> Value {
     let mut converted = parameter.as_object().cloned().unwrap_or_default();
     if let Some(Value::Object(schema)) = converted.remove("schema") {

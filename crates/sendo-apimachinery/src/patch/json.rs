@@ -1,3 +1,5 @@
+//! JSON patches (RFC 6902).
+
 use serde_json::{Map, Value};
 
 use super::merge::json_type;
@@ -152,7 +154,7 @@ enum PointerTarget<'a> {
 
 impl<'a> PointerTarget<'a> {
     fn find(object: &'a mut Value, pointer: &str) -> Applied<Self> {
-        // What stands before the first slash is passed over.
+        // The text before the first slash is skipped.
         let (_, pointer) = pointer.split_once('/').ok_or(Inapplicable)?;
         let (parents, key) = pointer
             .rsplit_once('/')

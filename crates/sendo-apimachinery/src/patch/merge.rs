@@ -1,3 +1,5 @@
+//! JSON merge patches (RFC 7386).
+
 use serde_json::{Map, Value};
 
 use crate::Status;

@@ -154,7 +154,7 @@ fn write_schema_or(out: &mut Writer, raw: Raw, schema: SchemaRef<'_>, value: &Va
         }
     };
     if raw == Raw::SchemaOrBool {
-        // Whoever gives a schema allows what it describes.
+        // A schema allows the fields that it has.
         let allows = value.as_bool().unwrap_or(value.is_object());
         out.varint(1, u64::from(allows));
         return nested(out, 2);

@@ -130,7 +130,7 @@ pub fn encode(types: &Types, object: &Value) -> Option<Vec<u8>> {
     Some(envelope::write(api_version, kind, &content.into_bytes()))
 }
 
-/// Encodes one event of a watch, as it stands in the stream: its length, then
+/// Encodes one event of a watch as a frame of the stream: its length, then
 /// its message, which carries the object as a body of its own.
 pub fn encode_event(types: &Types, event_type: &str, object: &Value) -> Option<Vec<u8>> {
     let body = encode(types, object)?;

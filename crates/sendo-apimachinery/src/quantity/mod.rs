@@ -201,8 +201,8 @@ impl FromStr for Quantity {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let parts = Parts::of(text)?;
-        let suffix = Suffix::of(parts.suffix).ok_or(QuantityError::Suffix)?;
+        let parts = Parts::parse(text)?;
+        let suffix = Suffix::parse(parts.suffix).ok_or(QuantityError::Suffix)?;
         let mut format = suffix.format;
         let mut nanos = parts.nanos(&suffix);
         if parts.needs_big_numbers(&suffix) {
@@ -267,7 +267,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(text: &'a str) -> Result<Self, QuantityError> {
+    fn parse(text: &'a str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Format);
         }
@@ -278,8 +278,8 @@ impl<'a> Parts<'a> {
             Some(rest) => split_digits(rest),
             None => ("", rest),
         };
-        let letters = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
-        let exponent = letters.strip_prefix(['-', '+']).unwrap_or(letters);
+        let rest = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+        let exponent = rest.strip_prefix(['-', '+']).unwrap_or(rest);
         if !exponent.bytes().all(|b| b.is_ascii_digit()) {
             return Err(QuantityError::Format);
         }
@@ -400,7 +400,7 @@ struct Suffix {
 }
 
 impl Suffix {
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         if let Some(place) = DECIMAL.iter().position(|suffix| *suffix == text) {
             let decimal_exponent = place as i64 * 3 - 9;
             return Some(Suffix {

@@ -28,10 +28,10 @@ impl GoName {
         let mut fields = types.map_while(|line| line.strip_prefix(' '));
         let words = fields.find_map(|line| line.strip_prefix(field)?.strip_prefix(' '))?;
         let (embedded, go_type) = words.split_once(' ')?;
-        let told = |word: &'static str| (word != "-").then_some(word);
+        let named = |word: &'static str| (word != "-").then_some(word);
         Some(Self {
-            embedded: told(embedded),
-            go_type: told(go_type),
+            embedded: named(embedded),
+            go_type: named(go_type),
         })
     }
 }

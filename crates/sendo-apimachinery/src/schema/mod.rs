@@ -192,7 +192,7 @@ impl Object {
         let always_shown = placed.filter(|(_, field)| field.is_always_shown());
         Self {
             always_shown: always_shown.map(|(place, _)| place).collect(),
-            places: Places::of(fields.iter().map(|field| field.name.as_ref())),
+            places: Places::from_names(fields.iter().map(|field| field.name.as_ref())),
             fields,
             declared,
             ..Self::default()

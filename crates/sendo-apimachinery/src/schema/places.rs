@@ -15,7 +15,7 @@ const FREE: u16 = u16::MAX;
 
 impl Places {
     /// The places of names in a list.
-    pub(super) fn of<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
+    pub(super) fn from_names<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
         let size = match names.len() {
             0 => 0,
             count => (count * 4 / 3 + 1).next_power_of_two(),
@@ -80,7 +80,7 @@ mod tests {
                 .map(|n| format!("field{}", "x".repeat(n)))
                 .collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let places = Places::of(names.iter().copied());
+            let places = Places::from_names(names.iter().copied());
             for (place, name) in names.iter().enumerate() {
                 assert_eq!(found(&places, &names, name), Some(place));
             }
@@ -97,7 +97,7 @@ mod tests {
             "beginning-2-the-end",
             "beginning-3-the-end",
         ];
-        let places = Places::of(names.into_iter());
+        let places = Places::from_names(names.into_iter());
         for (place, name) in names.iter().enumerate() {
             assert_eq!(found(&places, &names, name), Some(place));
         }

@@ -109,7 +109,7 @@ fn stays(place: SchemaRef<'_>, field: &Field, value: &mut Value, empties: Emptie
     !(empty && field.empty == Empty::Omitted)
 }
 
-/// What stands for a field that is not there, where Go shows one.
+/// The value that Go shows for a field that is absent.
 fn absent(place: SchemaRef<'_>, field: &Field, empties: Empties) -> Value {
     let mut value = Value::Null;
     if !field.pointer {

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Schema, SchemaRef, Shape, text};
 
-/// Stands for every group version among kinds.
+/// The group version of kinds that every group version has.
 const EVERY_VERSION: &str = "*";
 
 /// The built-in types by name and by kind.

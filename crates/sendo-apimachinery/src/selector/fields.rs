@@ -1,3 +1,5 @@
+//! Field selectors.
+
 use std::fmt;
 
 use super::SelectorError;
@@ -115,7 +117,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// Splits at the commas that no backslash stands before.
+/// Splits at the commas without a backslash before them.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let mut start = 0;

@@ -1,3 +1,5 @@
+//! The parser of label selectors.
+
 use std::collections::BTreeSet;
 
 use super::SelectorError;

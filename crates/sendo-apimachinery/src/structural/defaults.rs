@@ -1,3 +1,5 @@
+//! Defaulting by structural schemas.
+
 use serde_json::Value;
 
 use super::{Additional, Structural};

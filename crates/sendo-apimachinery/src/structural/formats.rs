@@ -92,7 +92,7 @@ fn digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// A URI as it stands in a request line: with a scheme, or a path from the root.
+/// A URI as in a request line: with a scheme, or a path from the root.
 fn is_request_uri(text: &str) -> bool {
     let printable = |c: char| !c.is_ascii_control() && c != ' ';
     if !text.chars().all(printable) || !has_valid_escapes(text) {
@@ -104,9 +104,9 @@ fn is_request_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else {
         return false;
     };
-    let mut letters = scheme.chars();
-    letters.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && letters.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    let mut characters = scheme.chars();
+    characters.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && characters.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
         && !rest.is_empty()
 }
 

@@ -1,3 +1,5 @@
+//! Uniqueness of list items: sets have no item twice, maps no key.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};

@@ -1,3 +1,5 @@
+//! Converts a structural schema to the [`Schema`](crate::schema::Schema) of built-in kinds.
+
 use super::{Additional, Structural};
 use crate::schema::{Field, List, ListType, MapType, Object, Raw, Schema, Shape, Types};
 

@@ -1,3 +1,5 @@
+//! Reads structural schemas from JSON.
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;

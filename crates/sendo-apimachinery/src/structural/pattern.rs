@@ -78,7 +78,7 @@ struct Translator<'s> {
     groups: Vec<usize>,
     /// Where the thing began that a repetition would repeat; none if there is nothing.
     atom: Option<usize>,
-    /// Where the last repetition began, if it stands right before.
+    /// Where the last repetition began, if it is right before.
     repetition: Option<usize>,
 }
 
@@ -187,7 +187,7 @@ impl<'s> Translator<'s> {
         Ok(())
     }
 
-    /// A counted repetition as `{2,3}`, if one stands here.
+    /// A counted repetition as `{2,3}`, if one begins here.
     fn count(&self) -> Translated<Option<&'s str>> {
         let rest = self.rest();
         let Some(end) = rest.find('}') else {
@@ -254,7 +254,7 @@ impl<'s> Translator<'s> {
         Ok(())
     }
 
-    /// An escape outside a class. Returns whether it stands for something that can be repeated.
+    /// An escape outside a class. Returns whether it matches something that can be repeated.
     fn escape(&mut self) -> Translated<bool> {
         let rest = self.rest();
         let Some(c) = rest[1..].chars().next() else {
@@ -382,7 +382,7 @@ impl<'s> Translator<'s> {
     }
 }
 
-/// Whether what stands behind `(?` begins a name as `<name>`.
+/// Whether the text after `(?` begins a name as `<name>`.
 fn is_name_start(inner: &str) -> bool {
     let mut chars = inner.chars();
     chars.next() == Some('<') && chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')

@@ -1,3 +1,5 @@
+//! Pruning: removes fields that a structural schema does not have.
+
 use serde_json::Value;
 
 use super::{Additional, Part, Structural};

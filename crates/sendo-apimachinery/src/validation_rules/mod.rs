@@ -63,7 +63,7 @@ impl Rules {
                 root: None,
             };
         }
-        let declared = Declared::of(schema, true);
+        let declared = Declared::from_schema(schema, true);
         Rules {
             root: Node::compile(schema, declared.as_ref()),
             schema: visible(schema.clone(), true),
@@ -113,7 +113,7 @@ pub(crate) fn declared_property(
 ) -> Option<Declared> {
     match escape(name) {
         Some(escaped) => of.field(&escaped).map(|declared| (**declared).clone()),
-        None => Declared::of(property, property.embedded_resource),
+        None => Declared::from_schema(property, property.embedded_resource),
     }
 }
 

@@ -111,13 +111,13 @@ fn schemas() -> impl Strategy<Value = Value> {
 }
 
 /// Whether values of a map have a default, which is not held to their schema.
-fn has_unjudged_default(schema: &Value) -> bool {
+fn has_unchecked_default(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => members.iter().any(|(name, member)| {
             let of_map = name == "additionalProperties";
-            (of_map && member.to_string().contains("default")) || has_unjudged_default(member)
+            (of_map && member.to_string().contains("default")) || has_unchecked_default(member)
         }),
-        Value::Array(items) => items.iter().any(has_unjudged_default),
+        Value::Array(items) => items.iter().any(has_unchecked_default),
         _ => false,
     }
 }
@@ -127,9 +127,9 @@ proptest! {
     fn any_schema_is_judged_and_any_object_handled(spec in schemas(), new in values(), old in values()) {
         let given = json!({"type": "object", "properties": {"spec": spec}});
         let types = Types::builtin();
-        let judged = check(&given, CheckOptions::default(), &types, &Path::new("S"));
+        let checked = check(&given, CheckOptions::default(), &types, &Path::new("S"));
         // What was refused is never served, and must not break anything all the same.
-        let schema = judged.clone().unwrap_or_else(|_| Structural::from_json(&given));
+        let schema = checked.clone().unwrap_or_else(|_| Structural::from_json(&given));
         let rules = Rules::compile(&schema);
         let whole = |spec: Value| json!({"apiVersion": "e.dev/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
         let mut new = whole(new);
@@ -142,7 +142,7 @@ proptest! {
             schema.set_defaults(&mut again);
             again
         };
-        if judged.is_ok() && !has_unjudged_default(&given) {
+        if checked.is_ok() && !has_unchecked_default(&given) {
             prop_assert_eq!(&again, &new);
         }
         schema.validate(&new, Some(&old), &Path::root());

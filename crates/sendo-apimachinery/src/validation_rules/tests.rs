@@ -1,3 +1,5 @@
+//! Tests of validation rules in CEL.
+
 use serde_json::{Value, json};
 
 use super::*;

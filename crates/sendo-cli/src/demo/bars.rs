@@ -1,4 +1,4 @@
-//! A Bar and its Deployment: a custom resource that looks after a built-in one.
+//! The demo of `examples/bar`: a custom resource whose controller manages a Deployment.
 
 use anyhow::{Result, anyhow};
 use bar::{Bar, manager};
@@ -12,7 +12,7 @@ use super::step::Story;
 
 const NAMESPACE: &str = "default";
 
-pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
+pub(super) async fn run(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
     story.screen.title("A Bar keeps a Deployment");
     let config = Config {
         install_kinds: true,
@@ -20,13 +20,13 @@ pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
     };
     let controller = manager().start(config).map_err(|e| anyhow!("{e}"))?;
     controller.ready().await;
-    let told = tell_of(story).await;
+    let steps = run_steps(story).await;
     let stopped = controller.stop().await;
-    told?;
+    steps?;
     stopped.map_err(|error| anyhow!("the bar controller failed: {error}"))
 }
 
-async fn tell_of(story: &Story<'_>) -> Result<()> {
+async fn run_steps(story: &Story<'_>) -> Result<()> {
     let name = match story.sabotages("bar-deployed") {
         true => "other",
         false => "shop",
@@ -68,7 +68,7 @@ async fn tell_of(story: &Story<'_>) -> Result<()> {
         .await
 }
 
-/// What there is, if it is just the Deployment `name` with both of its replicas.
+/// What is in the namespace, if it is the Deployment `name` alone with both replicas.
 async fn deployed(story: &Story<'_>, name: &str) -> Result<String, String> {
     let here = Selection::in_namespace(NAMESPACE);
     let deployments = story.client.live().list::<Deployment>(&here).await;

@@ -1,4 +1,4 @@
-//! A StorageBucket whose health is watched: events from outside start reconciles.
+//! The demo of `examples/storage-bucket`: events from outside the cluster start reconciles.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::step::Story;
 
 const KEY: &str = "default/photos";
 
-pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
+pub(super) async fn run(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
     story
         .screen
         .title("A StorageBucket whose health is watched");
@@ -41,14 +41,14 @@ pub(super) async fn tell(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
         store.endpoint()
     ));
 
-    let told = tell_of(story, &store, &credentials).await;
+    let steps = run_steps(story, &store, &credentials).await;
     let stopped = controller.stop().await;
     story.world.tasks().stop().await;
-    told?;
+    steps?;
     stopped.map_err(|error| anyhow!("the storage-bucket controller failed: {error}"))
 }
 
-async fn tell_of(story: &Story<'_>, store: &LocalStore, credentials: &Credentials) -> Result<()> {
+async fn run_steps(story: &Story<'_>, store: &LocalStore, credentials: &Credentials) -> Result<()> {
     let secret: Secret = serde_json::from_value(json!({
         "metadata": {"name": "photos-credentials", "namespace": "default"},
         "stringData": {"accessKeyID": credentials.key(), "secretAccessKey": credentials.secret()},

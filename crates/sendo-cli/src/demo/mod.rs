@@ -1,8 +1,8 @@
-//! `sendo up --demo`: the example controllers at work, told step by step.
+//! `sendo up --demo`: runs the example controllers, step by step.
 //!
-//! Each step does something, waits until the cluster shows what should come of
-//! it, and tells both in a sentence. A step that does not come true ends the
-//! story with an error that names it.
+//! Each step does something, waits until the cluster shows the expected result, and
+//! prints both in a sentence. A step that does not succeed ends the demo with an
+//! error that names it.
 
 mod bars;
 mod buckets;
@@ -16,7 +16,7 @@ use sendo_cluster::Cluster;
 use crate::screen::Screen;
 use step::Story;
 
-/// Plays the whole story. `sabotage` names a step that is to fail, to show that it is noticed.
+/// Runs all steps. `sabotage` names a step that is to fail, to test that the failure is detected.
 pub(crate) async fn play(
     screen: &Screen,
     cluster: &Cluster,
@@ -24,7 +24,7 @@ pub(crate) async fn play(
     sabotage: Option<&str>,
 ) -> Result<()> {
     let story = Story::new(screen, cluster, world, sabotage)?;
-    replicas::tell(&story).await?;
-    bars::tell(&story, cluster).await?;
-    buckets::tell(&story, cluster).await
+    replicas::run(&story).await?;
+    bars::run(&story, cluster).await?;
+    buckets::run(&story, cluster).await
 }

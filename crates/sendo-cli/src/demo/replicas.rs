@@ -1,4 +1,4 @@
-//! From a ReplicaSet to running pods, and back to nothing.
+//! The demo of a ReplicaSet: its pods are created, replaced, scaled down and deleted.
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -10,7 +10,7 @@ use super::step::Story;
 
 const NAMESPACE: &str = "default";
 
-pub(super) async fn tell(story: &Story<'_>) -> Result<()> {
+pub(super) async fn run(story: &Story<'_>) -> Result<()> {
     story.screen.title("From a ReplicaSet to running pods");
     let node = match story.sabotages("replicas-run") {
         true => json!({"kubernetes.io/hostname": "nowhere"}),
@@ -98,7 +98,7 @@ async fn pods(story: &Story<'_>) -> Result<Vec<Pod>> {
     Ok(story.client.live().list(&selection).await?)
 }
 
-/// The pods in lines, if there are `count` and all of them run.
+/// The pods, one in a line, if there are `count` and all of them run.
 async fn running(story: &Story<'_>, count: usize) -> Result<String, String> {
     let pods = pods(story).await.map_err(|error| error.to_string())?;
     let run = pods

@@ -1,4 +1,4 @@
-//! The story and its steps.
+//! The steps of the demo.
 
 use std::future::Future;
 use std::time::Duration;
@@ -25,14 +25,13 @@ pub(super) const STEPS: &[&str] = &[
     "bucket-recovers",
 ];
 
-/// How long a step has to come true.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The same for a step that is broken on purpose: long enough for it to come
-/// true if breaking it did nothing.
-const PATIENCE_WITH_BROKEN: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a step may take to succeed.
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
+/// The same for a sabotaged step: long enough for it to succeed if the sabotage had no effect.
+const SABOTAGED_STEP_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the steps have at hand.
+/// What the steps use.
 pub(super) struct Story<'a> {
     pub(super) screen: &'a Screen,
     pub(super) client: Client,
@@ -67,21 +66,20 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// Whether what makes `step` come true is to be left out.
+    /// Whether the action that makes `step` succeed is to be left out.
     pub(super) fn sabotages(&self, step: &str) -> bool {
         self.sabotage == Some(step)
     }
 
-    /// Waits until `look` sees what `step` is about, and tells it: `did` is what
-    /// was done, the answer of `look` what was seen. `look` answers with an
-    /// error that says what it sees instead.
+    /// Waits until `look` sees the result of `step`, and prints it: `did` is what was done, what `look`
+    /// returns is what was seen. `look` returns an error with what it sees instead.
     pub(super) async fn step<F>(&self, step: &str, did: &str, look: impl Fn() -> F) -> Result<()>
     where
         F: Future<Output = Result<String, String>>,
     {
-        let patience = match self.sabotages(step) {
-            true => PATIENCE_WITH_BROKEN,
-            false => PATIENCE,
+        let timeout = match self.sabotages(step) {
+            true => SABOTAGED_STEP_TIMEOUT,
+            false => STEP_TIMEOUT,
         };
         let mut instead = String::new();
         let clock = self.world.clock();
@@ -91,15 +89,15 @@ impl<'a> Story<'a> {
                     Ok(saw) => return saw,
                     Err(other) => instead = other,
                 }
-                clock.sleep(LOOK_EVERY).await;
+                clock.sleep(POLL_INTERVAL).await;
             }
         };
-        match clock.timeout(patience, waiting).await {
+        match clock.timeout(timeout, waiting).await {
             Some(saw) => {
                 self.screen.step(did, &saw);
                 Ok(())
             }
-            None => Err(anyhow::anyhow!("after {} s: {instead}", patience.as_secs()))
+            None => Err(anyhow::anyhow!("after {} s: {instead}", timeout.as_secs()))
                 .with_context(|| format!("step `{step}` did not come true")),
         }
     }

@@ -105,12 +105,12 @@ async fn a_rollout_keeps_to_surge_and_unavailable(cluster: TestCluster) {
     let now = cluster.get::<Deployment>("default/web").unwrap();
     assert_eq!(now.annotation(REVISION), Some("2"));
     cluster.pass(Duration::from_secs(60)).await;
-    let told = events_about(&cluster, now.uid().as_str());
+    let events = events_about(&cluster, now.uid().as_str());
     let first = format!(
         "ScalingReplicaSet Scaled up replica set {} from 0 to 4",
         sets[0].name()
     );
-    assert_eq!(told[0], first);
+    assert_eq!(events[0], first);
     cluster.stays_quiet_for(Duration::from_secs(3600)).await;
 }
 

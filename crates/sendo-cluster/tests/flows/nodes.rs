@@ -98,7 +98,7 @@ async fn a_pod_ends_gracefully_and_then_goes(cluster: TestCluster) {
         .unwrap();
     assert!(
         last.contains("\"exitCode\":143"),
-        "its containers were told to end: {last}"
+        "its containers were terminated: {last}"
     );
 }
 

@@ -31,14 +31,14 @@ async fn three_replicas_reach_running(cluster: TestCluster) {
         })
         .await;
     cluster.pass(Duration::from_secs(1)).await;
-    let mut told: Vec<_> = pods
+    let mut expected: Vec<_> = pods
         .iter()
         .map(|pod| format!("SuccessfulCreate Created pod: {}", pod.name()))
         .collect();
-    told.sort();
+    expected.sort();
     let mut events = events_about(&cluster, set.uid().as_str());
     events.sort();
-    assert_eq!(events, told);
+    assert_eq!(events, expected);
 }
 
 #[sendo_test::test]

@@ -83,7 +83,7 @@ async fn a_node_takes_no_more_than_it_has(cluster: TestCluster) {
     assert_eq!(placed.len(), 2, "one per node of 32 cpus");
     cluster.delete(placed[0]).await;
     cluster
-        .until("the third takes the room", |now| {
+        .until("the third takes the resources", |now| {
             let pods = now.list::<Pod>();
             pods.len() == 2 && pods.iter().all(|pod| node_of(pod).is_some())
         })

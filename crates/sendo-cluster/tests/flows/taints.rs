@@ -58,9 +58,9 @@ async fn pods_go_when_what_they_tolerate_has_lasted(cluster: TestCluster) {
     assert_eq!(left(&cluster), ["all", "forever"]);
     cluster.pass(Duration::from_secs(3600)).await;
     assert_eq!(left(&cluster), ["all", "forever"]);
-    let told = events_about(&cluster, made[3].uid().as_str());
+    let events = events_about(&cluster, made[3].uid().as_str());
     let evicted = "TaintManagerEviction Marking for deletion Pod default/none";
-    assert!(told.iter().any(|line| line == evicted), "{told:?}");
+    assert!(events.iter().any(|line| line == evicted), "{events:?}");
     let why = "\"reason\":\"DeletionByTaintManager\"";
     let changes = cluster.changes();
     assert!(
@@ -78,9 +78,9 @@ async fn pods_stay_when_the_taint_goes_in_time(cluster: TestCluster) {
     taint(&cluster, Value::Null).await;
     cluster.pass(Duration::from_secs(3600)).await;
     assert_eq!(left(&cluster), ["minute"]);
-    let told = events_about(&cluster, made[0].uid().as_str());
+    let events = events_about(&cluster, made[0].uid().as_str());
     let cancelled = "TaintManagerEviction Cancelling deletion of Pod default/minute";
-    assert!(told.iter().any(|line| line == cancelled), "{told:?}");
+    assert!(events.iter().any(|line| line == cancelled), "{events:?}");
     // The time that was not used up does not count the next time.
     taint(&cluster, json!([{"key": "out", "effect": "NoExecute"}])).await;
     cluster.pass(Duration::from_secs(59)).await;

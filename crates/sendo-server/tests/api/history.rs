@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use sendo_store::contract::record::{Ledger, Record, Seen, Step, Steps};
+use sendo_store::contract::record::{CommitLog, Record, Seen, Step, Steps};
 use sendo_store::{Key, KeyRange, Memory, Retention, Revision};
 use sendo_world::{Random, World};
 use serde_json::{Value, json};
@@ -195,15 +195,15 @@ async fn watches_agree_with_what_concurrent_writers_wrote() {
         let writing = write_at_random(Arc::clone(&f), number, random);
         f.world.tasks().spawn("writer", writing).output()
     });
-    let mut ledger = Ledger::default();
+    let mut ledger = CommitLog::default();
     for written in join_all(writers).await {
         for (revision, name, now) in written.expect("the writer comes to its end") {
-            ledger.enter(revision, [(name, now)]);
+            ledger.add(revision, [(name, now)]);
         }
     }
     let end = f.json(&format!("POST {ACCOUNTS}"), account(END, "")).await;
-    ledger.enter(revision(&end.body), [(END.into(), Some(Bytes::new()))]);
-    ledger.settle();
+    ledger.add(revision(&end.body), [(END.into(), Some(Bytes::new()))]);
+    ledger.complete();
 
     let (mut cut_off, mut resumed, mut bookmarks) = (0, 0, 0);
     for watcher in watchers {

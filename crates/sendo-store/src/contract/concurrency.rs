@@ -7,11 +7,11 @@ use bytes::Bytes;
 use futures::future::join_all;
 use sendo_world::{Random, World};
 
-use super::record::{Ledger, Record, Seen};
-use super::{PATIENCE, commit, item, put, value};
+use super::record::{CommitLog, Record, Seen};
+use super::{TIMEOUT, commit, item, put, value};
 use crate::{At, Error, Key, KeyRange, Revision, Store, Transaction};
 
-/// Writers that read, add and write back under a guard add up.
+/// Concurrent writers increment a number with guarded transactions; no increment is lost.
 pub async fn no_update_is_lost_between_writers(store: impl Store) {
     const WRITERS: u64 = 4;
     const EACH: u64 = 40;
@@ -41,7 +41,7 @@ pub async fn no_update_is_lost_between_writers(store: impl Store) {
         writer.output()
     });
     for done in join_all(writers).await {
-        done.expect("the writer comes to its end");
+        done.expect("the writer ends without a panic");
     }
     let sum = value(&*store, "sum", At::Latest).await.unwrap();
     assert_eq!(sum, (WRITERS * EACH).to_string());
@@ -54,8 +54,8 @@ const COMMITS_EACH: usize = 80;
 const KEPT: u64 = 24;
 const END: &str = "end";
 
-/// Writers race while watchers come, go, resume, dawdle and are cut off;
-/// then what each watch showed is held against what was written.
+/// Writers commit concurrently while watches are opened, dropped, resumed, slow and cut off; then
+/// what each watch returned is checked against what was written.
 pub async fn watches_agree_with_what_concurrent_writers_wrote(store: impl Store) {
     let start = store.revision();
     let store = Arc::new(store);
@@ -89,31 +89,31 @@ pub async fn watches_agree_with_what_concurrent_writers_wrote(store: impl Store)
         world.tasks().spawn("writer", writing).output()
     });
 
-    let mut ledger = Ledger::default();
+    let mut log = CommitLog::default();
     for written in join_all(writers).await {
-        for (revision, writes) in written.expect("the writer comes to its end") {
-            ledger.enter(revision, writes);
+        for (revision, writes) in written.expect("the writer ends without a panic") {
+            log.add(revision, writes);
         }
     }
     let last = KEYS
         .iter()
         .fold(Transaction::new(), |t, key| t.put(*key, END));
     let end = commit(&*store, last).await;
-    ledger.enter(end, KEYS.map(|key| (key.into(), Some(END.into()))));
-    ledger.settle();
+    log.add(end, KEYS.map(|key| (key.into(), Some(END.into()))));
+    log.complete();
     let revisions = (start.0 + 1..=end.0).map(Revision);
-    assert!(ledger.revisions().eq(revisions), "one counter, no gap");
+    assert!(log.revisions().eq(revisions), "one counter, no gap");
 
     for watcher in watchers {
-        let watched = world.clock().timeout(PATIENCE, watcher.output()).await;
-        let watched = watched.flatten().expect("the watcher comes to its end");
+        let watched = world.clock().timeout(TIMEOUT, watcher.output()).await;
+        let watched = watched.flatten().expect("the watcher ends without a panic");
         for (record, through) in &watched.records {
-            if let Err(violation) = ledger.check(record, *through) {
+            if let Err(violation) = log.check(record, *through) {
                 panic!("{violation}\n{record:#?}");
             }
         }
         for (range, revision, state) in watched.reads {
-            let mut expected = ledger.state_at(revision);
+            let mut expected = log.state_at(revision);
             expected.retain(|key, _| range.contains(key));
             assert_eq!(state, expected, "{range:?} at {revision}");
         }
@@ -164,7 +164,7 @@ async fn write_at_random(
     written
 }
 
-/// What one watcher saw: a record for each watch, and up to where it must be complete.
+/// What one watcher saw: a record for each watch with the revision up to which it must be complete.
 #[derive(Default)]
 struct Watched {
     records: Vec<(Record, Revision)>,
@@ -187,13 +187,13 @@ async fn watch_to_the_end(
         };
         let left = watch_for_a_while(&*store, &mut record, &random).await;
         let through = match left {
-            Left::Ended(at) | Left::Resume(at) | Left::CutOff(at) => at,
+            WatchEnd::Ended(at) | WatchEnd::Resume(at) | WatchEnd::CutOff(at) => at,
         };
         watched.records.push((record, through));
         match left {
-            Left::Ended(_) => return watched,
-            Left::Resume(at) => after = at,
-            Left::CutOff(_) => {
+            WatchEnd::Ended(_) => return watched,
+            WatchEnd::Resume(at) => after = at,
+            WatchEnd::CutOff(_) => {
                 tokio::task::yield_now().await;
                 let read = store.range(range.clone(), At::Latest, None).await.unwrap();
                 let entries = read.entries.iter();
@@ -211,22 +211,22 @@ async fn watch_to_the_end(
     }
 }
 
-/// How a watch was left, and up to where it had shown everything.
-enum Left {
+/// How a watch ended, and the revision up to which it had returned everything.
+enum WatchEnd {
     Ended(Revision),
     Resume(Revision),
     CutOff(Revision),
 }
 
-async fn watch_for_a_while(store: &impl Store, record: &mut Record, random: &Random) -> Left {
+async fn watch_for_a_while(store: &impl Store, record: &mut Record, random: &Random) -> WatchEnd {
     let mut shown = record.after;
     let mut watch = match store.watch(record.range.clone(), record.after) {
         Ok(watch) => watch,
-        Err(Error::Compacted { .. }) => return Left::CutOff(shown),
+        Err(Error::Compacted { .. }) => return WatchEnd::CutOff(shown),
         Err(other) => panic!("{other}"),
     };
     loop {
-        // Now and then, dawdle until the history has moved on.
+        // Now and then, stop reading until more has been written than is kept.
         if random.below(0..24) == 0 {
             let enough = store.revision().0 + 2 * KEPT;
             for _ in 0..200 {
@@ -242,11 +242,11 @@ async fn watch_for_a_while(store: &impl Store, record: &mut Record, random: &Ran
                 record.seen.push(Seen::from(&batch));
                 let now = batch.changes.iter().filter_map(|c| c.now.as_ref());
                 if now.into_iter().any(|entry| entry.value == END) {
-                    return Left::Ended(shown);
+                    return WatchEnd::Ended(shown);
                 }
             }
-            Some(Err(Error::Compacted { .. })) => return Left::CutOff(shown),
-            other => panic!("neither a change nor a cut: {other:?}"),
+            Some(Err(Error::Compacted { .. })) => return WatchEnd::CutOff(shown),
+            other => panic!("neither a change nor `Compacted`: {other:?}"),
         }
         if random.below(0..4) == 0 {
             let progress = watch.progress();
@@ -254,7 +254,7 @@ async fn watch_for_a_while(store: &impl Store, record: &mut Record, random: &Ran
             shown = shown.max(progress);
         }
         if random.below(0..20) == 0 {
-            return Left::Resume(shown);
+            return WatchEnd::Resume(shown);
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What every back end must do, as tests that run over any of them.
+//! The contract of back ends, as tests that run with any of them.
 //!
-//! Each function is one behaviour: it is given an empty store and panics where
-//! the store does something else. [`contract!`](crate::contract!) makes a test
-//! of each. Nothing here depends on how fast a back end is or on which revision
-//! an empty one starts at, so it holds for a remote one too.
+//! Each function tests one behaviour: it takes an empty store and panics if the store
+//! behaves differently. [`contract!`](crate::contract!) makes a test of each. No test
+//! depends on how fast a back end is or on which revision an empty store has, so they
+//! hold for a remote store too.
 //!
-//! [`record`] checks what watches saw against what was written; it is of use
+//! [`record`] checks what watches returned against what was written; it can be used
 //! wherever changes are passed on.
 //!
-//! Behind the cargo feature `contract`.
+//! Requires the cargo feature `contract`.
 
 mod concurrency;
 mod reads;
@@ -53,9 +53,9 @@ pub use writes::*;
 macro_rules! contract {
     ($open:path) => {
         $crate::contract! { @each $open =>
-            every_change_raises_the_one_counter
+            every_change_increments_the_revision
             a_transaction_changes_several_keys_at_one_revision
-            what_changes_nothing_leaves_the_revision
+            a_transaction_without_changes_leaves_the_revision
             a_put_of_the_same_value_is_a_change
             a_key_put_again_after_its_deletion_is_a_new_one
             a_guard_for_absence_holds_only_without_the_key
@@ -68,23 +68,23 @@ macro_rules! contract {
             neither_takes_place_if_what_follows_cannot
             a_key_is_read_as_it_was_put
             a_range_is_read_in_byte_order
-            a_range_without_room_for_keys_is_empty
-            pages_show_one_state_whatever_is_written_meanwhile
+            an_inverted_range_is_empty
+            pages_show_one_state_during_writes
             states_agree_with_a_replay_at_every_revision
-            a_revision_ahead_cannot_be_read
+            a_future_revision_cannot_be_read
             compaction_forgets_earlier_states_and_keeps_later_ones
             a_watch_begins_with_what_came_after_its_revision
-            a_watch_shows_what_each_key_was_and_became
+            a_watch_shows_each_key_before_and_after
             a_waiting_watch_is_woken
             a_change_is_handed_out_before_its_commit_is_answered
             a_watch_sees_a_transaction_whole_within_its_range
-            what_changes_nothing_is_not_watched
-            a_watch_from_ahead_is_silent_until_then
+            a_transaction_without_changes_is_not_watched
+            a_watch_after_a_future_revision_starts_there
             a_watch_of_compacted_changes_is_refused
-            compaction_spares_a_watch_that_has_read_on
+            compaction_does_not_end_a_watch_that_has_read_the_changes
             compaction_leaves_no_gap_in_a_watch
-            a_dropped_watch_disturbs_no_other
-            a_dropped_wait_loses_nothing
+            a_dropped_watch_does_not_affect_others
+            a_dropped_next_loses_no_item
             progress_moves_with_writes_outside_the_range
             progress_never_passes_an_unread_change
             no_update_is_lost_between_writers
@@ -108,8 +108,8 @@ macro_rules! contract {
     };
 }
 
-/// Longer than any back end takes to pass a change on.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than any back end takes to deliver a change.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 async fn commit(store: &impl Store, transaction: Transaction) -> Revision {
     let committed = store.commit(transaction).await;
@@ -129,9 +129,9 @@ async fn value(store: &impl Store, key: &str, at: At) -> Option<Bytes> {
 async fn item(watch: &mut Watch) -> Option<Result<Batch, Error>> {
     let world = World::seeded(0);
     tokio::select! {
-        // First, so that a watch which is not woken cannot pass for a late one.
+        // The timeout is polled first, so that an item is not taken if the watch was never woken.
         biased;
-        () = world.clock().sleep(PATIENCE) => panic!("the watch gives no item in good time"),
+        () = world.clock().sleep(TIMEOUT) => panic!("the watch has returned no item in time"),
         item = watch.next() => item,
     }
 }
@@ -141,14 +141,14 @@ async fn next(watch: &mut Watch) -> Batch {
     item.expect("the watch gives a transaction")
 }
 
-/// The next item, for short: its revision and the keys changed.
+/// The revision and the changed keys of the next item.
 async fn next_keys(watch: &mut Watch) -> (Revision, Vec<String>) {
     let batch = next(watch).await;
     let keys = batch.changes.iter().map(|change| change.key.to_string());
     (batch.revision, keys.collect())
 }
 
-/// Why a watch cannot be opened, whether it is told now or by the first item.
+/// The error of a watch that cannot be opened, which may be its first item.
 async fn refusal(store: &impl Store, range: KeyRange, after: Revision) -> Error {
     match store.watch(range, after) {
         Err(error) => error,

@@ -10,7 +10,7 @@ use sendo_world::Random;
 use super::{commit, put, value};
 use crate::{At, Entry, Error, Key, KeyRange, Revision, Store, Transaction};
 
-/// The bytes that were put come back, and the revision that was read with them.
+/// A read returns the bytes that were put, and the revision that was read.
 pub async fn a_key_is_read_as_it_was_put(store: impl Store) {
     let empty = store.revision();
     let found = store.get("a", At::Latest).await.unwrap();
@@ -28,7 +28,7 @@ pub async fn a_key_is_read_as_it_was_put(store: impl Store) {
     assert_eq!(value(&store, "a", At::Revision(empty)).await, None);
 }
 
-/// Keys are ordered by their bytes, and a range is what lies between its ends.
+/// Keys are ordered by their bytes, and a range has the keys between its bounds.
 pub async fn a_range_is_read_in_byte_order(store: impl Store) {
     for key in ["b/2", "b/10", "a", "é", "b", "b0", "b/é", "c", "Z"] {
         put(&store, key, "1").await;
@@ -51,8 +51,8 @@ pub async fn a_range_is_read_in_byte_order(store: impl Store) {
     assert_eq!(keys(half_open).await, ["b", "b/10"]);
 }
 
-/// Also if its ends are the wrong way round.
-pub async fn a_range_without_room_for_keys_is_empty(store: impl Store) {
+/// A range whose start is after its end, or that excludes its only key, is empty.
+pub async fn an_inverted_range_is_empty(store: impl Store) {
     put(&store, "b", "1").await;
     let inverted = KeyRange {
         from: Bound::Included("c".into()),
@@ -68,9 +68,9 @@ pub async fn a_range_without_room_for_keys_is_empty(store: impl Store) {
     }
 }
 
-/// Each page says how much is left, and further pages at the first one's
-/// revision complete the state it began.
-pub async fn pages_show_one_state_whatever_is_written_meanwhile(store: impl Store) {
+/// Each page has the number of remaining entries, and further pages at the revision of the first one
+/// show the same state.
+pub async fn pages_show_one_state_during_writes(store: impl Store) {
     for number in 0..7 {
         put(&store, &format!("p/{number}"), "old").await;
     }
@@ -159,8 +159,8 @@ pub async fn states_agree_with_a_replay_at_every_revision(store: impl Store) {
     }
 }
 
-/// What has not happened cannot be read, nor forgotten.
-pub async fn a_revision_ahead_cannot_be_read(store: impl Store) {
+/// A revision ahead of the newest one can be neither read nor compacted.
+pub async fn a_future_revision_cannot_be_read(store: impl Store) {
     let newest = put(&store, "a", "1").await;
     let asked = Revision(newest.0 + 1);
     let errors = [

@@ -1,15 +1,15 @@
-//! What watches saw, held against what was written.
+//! Checks what watches returned against what was written.
 //!
-//! A [`Ledger`] is the truth: each transaction that took place, as its writer
-//! knows it. A [`Record`] is what one watch showed. [`Ledger::check`] demands
-//! the properties that a watch owes its reader:
+//! A [`CommitLog`] has each transaction that was committed, as its writer knows it. A
+//! [`Record`] is what one watch returned. [`CommitLog::check`] requires the properties
+//! that a watch guarantees:
 //!
 //! - ordered: revisions rise;
 //! - unique: no change comes twice;
 //! - atomic: a revision is not split;
 //! - reliable: everything that was written in the range comes, as it was written, and nothing else;
 //! - resumable: the first change is the next one after the revision the watch was opened after;
-//! - bookmarkable: once progress to a revision was shown, nothing up to it is still to come.
+//! - bookmarkable: after progress to a revision was shown, no change up to it comes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -19,41 +19,41 @@ use bytes::Bytes;
 
 use crate::{Batch, Entry, Key, KeyRange, Revision};
 
-/// Every transaction that took place.
+/// All committed transactions.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct CommitLog {
     commits: BTreeMap<Revision, Steps>,
 }
 
-/// What one transaction did to each key.
+/// What one transaction changed, by key.
 pub type Steps = BTreeMap<Key, Step>;
 
-/// What became of a key.
+/// The change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its value before; `None`: it did not exist.
+    /// Its value before; `None` if it did not exist.
     pub before: Option<Bytes>,
-    /// Its value since; `None`: it was deleted.
+    /// Its value after; `None` if it was deleted.
     pub now: Option<Bytes>,
 }
 
-/// What one watch showed, in its order.
+/// What one watch returned, in its order.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What was watched.
+    /// The watched range.
     pub range: KeyRange,
     /// The revision the watch was opened after.
     pub after: Revision,
-    /// What came.
+    /// The items and progress.
     pub seen: Vec<Seen>,
 }
 
-/// One thing that a watch showed.
+/// An item or a progress of a watch.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// Changes of a revision.
     Steps(Revision, Steps),
-    /// Word that everything up to this revision has been shown.
+    /// The watch claims to have returned everything up to this revision.
     Progress(Revision),
 }
 
@@ -71,7 +71,7 @@ impl From<&Batch> for Seen {
     }
 }
 
-/// What a watch got wrong.
+/// A guarantee that a watch has violated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Not ordered.
@@ -112,7 +112,7 @@ pub enum Violation {
     /// Not bookmarkable.
     #[error("progress to {progress} was shown before the change of {revision}")]
     Overtaken {
-        /// How far the watch claimed to be.
+        /// The progress that the watch claimed.
         progress: Revision,
         /// A change up to there that had not come.
         revision: Revision,
@@ -127,18 +127,18 @@ pub enum Violation {
     },
 }
 
-impl Ledger {
-    /// Enters the values that a transaction gave to keys, `None` for a deletion.
-    /// Transactions may be entered in any order; call [`Ledger::settle`] after the last.
-    pub fn enter(&mut self, at: Revision, writes: impl IntoIterator<Item = (Key, Option<Bytes>)>) {
+impl CommitLog {
+    /// Adds the values that a transaction gave to keys, `None` for a deletion. Transactions may be
+    /// added in any order; call [`CommitLog::complete`] after the last one.
+    pub fn add(&mut self, at: Revision, writes: impl IntoIterator<Item = (Key, Option<Bytes>)>) {
         let step = |(key, now)| (key, Step { before: None, now });
         let steps = writes.into_iter().map(step).collect();
-        let taken = self.commits.insert(at, steps);
-        assert!(taken.is_none(), "two transactions at revision {at}");
+        let previous = self.commits.insert(at, steps);
+        assert!(previous.is_none(), "two transactions at revision {at}");
     }
 
-    /// Works out what each change replaced, from an empty state on.
-    pub fn settle(&mut self) {
+    /// Computes the value that each change replaced, starting with an empty state.
+    pub fn complete(&mut self) {
         let mut state = BTreeMap::new();
         for (key, step) in self.commits.values_mut().flatten() {
             step.before = match step.now.clone() {
@@ -153,7 +153,7 @@ impl Ledger {
         self.commits.keys().copied()
     }
 
-    /// The state after `revision`, from an empty one on.
+    /// The state after `revision`, starting with an empty one.
     pub fn state_at(&self, revision: Revision) -> BTreeMap<Key, Bytes> {
         let mut state = BTreeMap::new();
         for (key, step) in self.commits.range(..=revision).flat_map(|(_, steps)| steps) {
@@ -165,10 +165,10 @@ impl Ledger {
         state
     }
 
-    /// The first thing that a watch got wrong up to `through`, by when it has shown everything.
+    /// Checks what a watch returned, which must be complete up to `through`.
     ///
     /// # Errors
-    /// Names what is wrong.
+    /// The first violation.
     pub fn check(&self, record: &Record, through: Revision) -> Result<(), Violation> {
         let mut shown = record.after;
         let mut progress = record.after;
@@ -258,7 +258,7 @@ impl Ledger {
     }
 }
 
-/// `last` is what came at `shown`.
+/// `last` are the steps that came at `shown`.
 fn check_order(
     revision: Revision,
     steps: &Steps,
@@ -295,26 +295,26 @@ mod tests {
             .collect()
     }
 
-    fn ledger() -> Ledger {
-        let mut ledger = Ledger::default();
-        ledger.enter(Revision(2), writes(&[("a/1", Some("2")), ("b", Some("2"))]));
-        ledger.enter(Revision(1), writes(&[("a/1", Some("1"))]));
-        ledger.enter(Revision(3), writes(&[("b", None)]));
-        ledger.enter(Revision(4), writes(&[("a/1", None), ("a/2", Some("4"))]));
-        ledger.enter(Revision(5), writes(&[("c", Some("5"))]));
-        ledger.settle();
-        ledger
+    fn log() -> CommitLog {
+        let mut log = CommitLog::default();
+        log.add(Revision(2), writes(&[("a/1", Some("2")), ("b", Some("2"))]));
+        log.add(Revision(1), writes(&[("a/1", Some("1"))]));
+        log.add(Revision(3), writes(&[("b", None)]));
+        log.add(Revision(4), writes(&[("a/1", None), ("a/2", Some("4"))]));
+        log.add(Revision(5), writes(&[("c", Some("5"))]));
+        log.complete();
+        log
     }
 
-    /// A faultless record of the keys under `a/` from the first revision on.
-    fn faultless(ledger: &Ledger) -> Record {
+    /// A correct record of the keys under `a/` from the first revision on.
+    fn correct(log: &CommitLog) -> Record {
         let range = KeyRange::prefix("a/");
         let within = |(revision, steps): (&Revision, &Steps)| {
             let steps = steps.clone().into_iter();
             let steps: Steps = steps.filter(|(key, _)| range.contains(key)).collect();
             (!steps.is_empty()).then_some(Seen::Steps(*revision, steps))
         };
-        let mut seen: Vec<_> = ledger.commits.iter().filter_map(within).collect();
+        let mut seen: Vec<_> = log.commits.iter().filter_map(within).collect();
         seen.insert(2, Seen::Progress(Revision(3)));
         Record {
             range,
@@ -324,20 +324,20 @@ mod tests {
     }
 
     fn check_with(change: impl FnOnce(&mut Vec<Seen>)) -> Result<(), Violation> {
-        let ledger = ledger();
-        let mut record = faultless(&ledger);
+        let log = log();
+        let mut record = correct(&log);
         change(&mut record.seen);
-        ledger.check(&record, END)
+        log.check(&record, END)
     }
 
     #[test]
-    fn a_faultless_record_passes() {
+    fn a_correct_record_passes() {
         assert_eq!(check_with(|_| {}), Ok(()));
     }
 
     #[test]
     fn the_state_is_what_was_written_up_to_a_revision() {
-        let state = ledger().state_at(Revision(3));
+        let state = log().state_at(Revision(3));
         assert!(state.into_iter().eq([("a/1".into(), "2".into())]));
     }
 

@@ -1,11 +1,11 @@
-//! Watches: from where, what of, how long.
+//! Watches: their start, their range, their end.
 
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use sendo_world::World;
 
-use super::{PATIENCE, commit, item, next, next_keys, put, refusal};
+use super::{TIMEOUT, commit, item, next, next_keys, put, refusal};
 use crate::{At, Error, KeyRange, Revision, Store, Transaction, Watch};
 
 /// What was committed before the watch was opened comes first, then what is committed later.
@@ -28,7 +28,7 @@ pub async fn a_watch_begins_with_what_came_after_its_revision(store: impl Store)
 }
 
 /// A change has the entry it made and the one it replaced.
-pub async fn a_watch_shows_what_each_key_was_and_became(store: impl Store) {
+pub async fn a_watch_shows_each_key_before_and_after(store: impl Store) {
     let start = store.revision();
     let created = put(&store, "a", "1").await;
     let updated = put(&store, "a", "2").await;
@@ -56,7 +56,7 @@ pub async fn a_watch_shows_what_each_key_was_and_became(store: impl Store) {
     }
 }
 
-/// Who waits before the commit hears of it.
+/// A watch that waits before the commit returns its change.
 pub async fn a_waiting_watch_is_woken(store: impl Store) {
     let mut watch = store.watch(KeyRange::all(), store.revision()).unwrap();
     // The watch is polled first, and finds nothing.
@@ -120,7 +120,7 @@ pub async fn a_watch_sees_a_transaction_whole_within_its_range(store: impl Store
 }
 
 /// No item for conflicts, for deletions of absent keys and for empty transactions.
-pub async fn what_changes_nothing_is_not_watched(store: impl Store) {
+pub async fn a_transaction_without_changes_is_not_watched(store: impl Store) {
     let mut watch = store.watch(KeyRange::all(), store.revision()).unwrap();
     commit(&store, Transaction::new()).await;
     commit(&store, Transaction::new().delete("a")).await;
@@ -132,7 +132,7 @@ pub async fn what_changes_nothing_is_not_watched(store: impl Store) {
 }
 
 /// A watch may be opened after a revision that is still to come.
-pub async fn a_watch_from_ahead_is_silent_until_then(store: impl Store) {
+pub async fn a_watch_after_a_future_revision_starts_there(store: impl Store) {
     let ahead = Revision(store.revision().0 + 2);
     let mut watch = store.watch(KeyRange::all(), ahead).unwrap();
     assert_eq!(watch.progress(), ahead);
@@ -161,8 +161,8 @@ pub async fn a_watch_of_compacted_changes_is_refused(store: impl Store) {
     assert_eq!(next(&mut watch).await.revision, third);
 }
 
-/// Compaction does not concern who has read on, or whose range did not change.
-pub async fn compaction_spares_a_watch_that_has_read_on(store: impl Store) {
+/// Compaction does not end watches that have read the changes, or whose range has none.
+pub async fn compaction_does_not_end_a_watch_that_has_read_the_changes(store: impl Store) {
     let start = store.revision();
     let mut reader = store.watch(KeyRange::prefix("a"), start).unwrap();
     let mut quiet = store.watch(KeyRange::prefix("b"), start).unwrap();
@@ -177,9 +177,8 @@ pub async fn compaction_spares_a_watch_that_has_read_on(store: impl Store) {
     assert_eq!(next(&mut quiet).await.revision, both);
 }
 
-/// A watch whose unread changes are forgotten ends. A back end may have handed
-/// some of them on before: then these still come first, and if it was all, the
-/// watch goes on.
+/// A watch whose unread changes are forgotten ends. A back end may have delivered some of them
+/// before: then these come first, and if it delivered all, the watch goes on.
 pub async fn compaction_leaves_no_gap_in_a_watch(store: impl Store) {
     let mut seen = store.revision();
     let mut watch = store.watch(KeyRange::all(), seen).unwrap();
@@ -189,7 +188,7 @@ pub async fn compaction_leaves_no_gap_in_a_watch(store: impl Store) {
     let newest = put(&store, "a", "newest").await;
     store.compact(newest).await.unwrap();
     while seen < newest {
-        if let Err((asked, oldest)) = read_on(&mut watch, &mut seen).await {
+        if let Err((asked, oldest)) = read_one(&mut watch, &mut seen).await {
             assert_eq!((asked, oldest), (seen, newest));
             assert!(watch.next().await.is_none(), "nothing follows an error");
             return;
@@ -199,8 +198,8 @@ pub async fn compaction_leaves_no_gap_in_a_watch(store: impl Store) {
     assert_eq!(next(&mut watch).await.revision, next_one);
 }
 
-/// A watch that nobody reads stops no writer and no other watch. Once more than
-/// the store keeps is unread, it ends, and who reads it can begin anew.
+/// A watch that is not read blocks neither writers nor other watches. Once more is unread than the
+/// store keeps, it ends, and the reader can start again with a read.
 pub async fn a_watch_that_falls_behind_is_cut_off(store: impl Store, keep: usize) {
     let start = store.revision();
     let mut slow = store.watch(KeyRange::all(), start).unwrap();
@@ -212,7 +211,7 @@ pub async fn a_watch_that_falls_behind_is_cut_off(store: impl Store, keep: usize
 
     let mut seen = start;
     let (asked, oldest) = loop {
-        if let Err(cut) = read_on(&mut slow, &mut seen).await {
+        if let Err(cut) = read_one(&mut slow, &mut seen).await {
             break cut;
         }
     };
@@ -230,8 +229,8 @@ pub async fn a_watch_that_falls_behind_is_cut_off(store: impl Store, keep: usize
     assert_eq!(next(&mut again).await.revision, revision);
 }
 
-/// Cancelling is done by dropping.
-pub async fn a_dropped_watch_disturbs_no_other(store: impl Store) {
+/// Dropping a watch cancels it.
+pub async fn a_dropped_watch_does_not_affect_others(store: impl Store) {
     let start = store.revision();
     let open = || store.watch(KeyRange::prefix("a"), start).unwrap();
     let (mut one, two, mut three) = (open(), open(), open());
@@ -248,8 +247,8 @@ pub async fn a_dropped_watch_disturbs_no_other(store: impl Store) {
     assert_eq!(next(&mut later).await.revision, second);
 }
 
-/// A wait that is given up takes no item with it.
-pub async fn a_dropped_wait_loses_nothing(store: impl Store) {
+/// Waiting for the next item is cancel safe.
+pub async fn a_dropped_next_loses_no_item(store: impl Store) {
     let mut watch = store.watch(KeyRange::all(), store.revision()).unwrap();
     assert!(watch.next().now_or_never().is_none());
     let first = put(&store, "a", "1").await;
@@ -257,7 +256,7 @@ pub async fn a_dropped_wait_loses_nothing(store: impl Store) {
     assert_eq!(next(&mut watch).await.revision, first);
 }
 
-/// A watch of a quiet range knows how far it has come.
+/// The progress of a watch increases with writes outside its range.
 pub async fn progress_moves_with_writes_outside_the_range(store: impl Store) {
     let start = store.revision();
     let mut watch = store.watch(KeyRange::prefix("a/"), start).unwrap();
@@ -267,14 +266,14 @@ pub async fn progress_moves_with_writes_outside_the_range(store: impl Store) {
 
     let world = World::seeded(0);
     let clock = world.clock();
-    let reached = clock.timeout(PATIENCE, async {
+    let reached = clock.timeout(TIMEOUT, async {
         while watch.progress() < newest {
             let short = Duration::from_millis(10);
             let item = clock.timeout(short, watch.next()).await;
             assert!(item.is_none(), "nothing changed in the range: {item:?}");
         }
     });
-    reached.await.expect("progress in good time");
+    reached.await.expect("progress in time");
     let progress = watch.progress();
 
     let resumed = store.watch(KeyRange::prefix("a/"), progress);
@@ -283,7 +282,7 @@ pub async fn progress_moves_with_writes_outside_the_range(store: impl Store) {
     assert_eq!(next(&mut resumed.unwrap()).await.revision, revision);
 }
 
-/// Whoever resumes from the progress of a watch misses nothing.
+/// A watch that is resumed from the progress of another one misses nothing.
 pub async fn progress_never_passes_an_unread_change(store: impl Store) {
     let mut watch = store
         .watch(KeyRange::prefix("a/"), store.revision())
@@ -299,9 +298,8 @@ pub async fn progress_never_passes_an_unread_change(store: impl Store) {
     assert!(watch.progress() >= second);
 }
 
-/// Reads on by one item, which must be the next revision or `Compacted`, whose
-/// two revisions are returned.
-async fn read_on(watch: &mut Watch, seen: &mut Revision) -> Result<(), (Revision, Revision)> {
+/// Reads one item, which must be the next revision or `Compacted`, whose two revisions are returned.
+async fn read_one(watch: &mut Watch, seen: &mut Revision) -> Result<(), (Revision, Revision)> {
     match item(watch).await {
         Some(Ok(batch)) => {
             assert_eq!(batch.revision.0, seen.0 + 1, "no gap");
@@ -309,6 +307,6 @@ async fn read_on(watch: &mut Watch, seen: &mut Revision) -> Result<(), (Revision
             Ok(())
         }
         Some(Err(Error::Compacted { asked, oldest })) => Err((asked, oldest)),
-        other => panic!("neither a change nor a cut: {other:?}"),
+        other => panic!("neither a change nor `Compacted`: {other:?}"),
     }
 }

@@ -1,10 +1,10 @@
-//! Transactions: one counter, all or nothing, guards.
+//! Transactions: revisions, atomicity, guards.
 
 use super::{commit, next_keys, put, value};
 use crate::{At, Error, KeyRange, Revision, Store, Transaction};
 
 /// Each transaction that changes something takes the next revision, whichever keys it writes.
-pub async fn every_change_raises_the_one_counter(store: impl Store) {
+pub async fn every_change_increments_the_revision(store: impl Store) {
     let start = store.revision();
     assert_eq!(put(&store, "a", "1").await, Revision(start.0 + 1));
     assert_eq!(put(&store, "b", "1").await, Revision(start.0 + 2));
@@ -31,7 +31,7 @@ pub async fn a_transaction_changes_several_keys_at_one_revision(store: impl Stor
 }
 
 /// An empty transaction and the deletion of an absent key return the newest revision.
-pub async fn what_changes_nothing_leaves_the_revision(store: impl Store) {
+pub async fn a_transaction_without_changes_leaves_the_revision(store: impl Store) {
     let revision = put(&store, "a", "1").await;
     assert_eq!(commit(&store, Transaction::new()).await, revision);
     let absent = Transaction::new().delete("b");
@@ -41,14 +41,14 @@ pub async fn what_changes_nothing_leaves_the_revision(store: impl Store) {
     assert_eq!(store.revision(), revision);
 }
 
-/// It is not the store that compares values.
+/// The store does not compare values.
 pub async fn a_put_of_the_same_value_is_a_change(store: impl Store) {
     let first = put(&store, "a", "1").await;
     let second = put(&store, "a", "1").await;
     assert_eq!(second, Revision(first.0 + 1));
 }
 
-/// An entry tells when its key came to be and when it last changed.
+/// An entry has the revisions that created its key and that last changed it.
 pub async fn a_key_put_again_after_its_deletion_is_a_new_one(store: impl Store) {
     let times = async || {
         let found = store.get("a", At::Latest).await.unwrap();
@@ -64,7 +64,7 @@ pub async fn a_key_put_again_after_its_deletion_is_a_new_one(store: impl Store) 
     assert_eq!(times().await, (third, third));
 }
 
-/// [`Expect::Absent`](crate::Expect::Absent) is how a key is created once.
+/// [`Expect::Absent`](crate::Expect::Absent) guards the creation of a key.
 pub async fn a_guard_for_absence_holds_only_without_the_key(store: impl Store) {
     let create = |value: &'static str| Transaction::new().absent("a").put("a", value);
     let revision = commit(&store, create("1")).await;
@@ -79,7 +79,7 @@ pub async fn a_guard_for_absence_holds_only_without_the_key(store: impl Store) {
     assert_eq!(value(&store, "a", At::Latest).await.unwrap(), "3");
 }
 
-/// [`Expect::Unchanged`](crate::Expect::Unchanged) is how a key is updated by who has read it.
+/// [`Expect::Unchanged`](crate::Expect::Unchanged) guards the update of a key that was read.
 pub async fn a_guard_for_no_change_holds_only_at_its_revision(store: impl Store) {
     let update = |revision| Transaction::new().unchanged("a", revision).put("a", "new");
     let first = put(&store, "a", "1").await;
@@ -102,7 +102,7 @@ pub async fn a_guard_for_no_change_holds_only_at_its_revision(store: impl Store)
     );
 }
 
-/// A transaction that conflicts leaves no trace.
+/// A transaction with a conflict changes nothing.
 pub async fn a_guard_that_fails_prevents_every_write(store: impl Store) {
     let before = put(&store, "a", "1").await;
     let mixed = Transaction::new()
@@ -120,7 +120,7 @@ pub async fn a_guard_that_fails_prevents_every_write(store: impl Store) {
     assert_eq!(value(&store, "b", At::Latest).await, None);
 }
 
-/// Guards are looked at in their order, on the state before the writes.
+/// Guards are checked in order, against the state before the writes.
 pub async fn the_first_guard_that_fails_is_named(store: impl Store) {
     put(&store, "a", "1").await;
     let transaction = Transaction::new()

@@ -1,8 +1,7 @@
-//! What lies on disk: the newest entries, and what each change replaced.
+//! The database file: the newest entries, and the entry that each change replaced.
 //!
-//! A change's new value is the current one, or what the key's next change
-//! replaced; so keeping what was replaced keeps all of the past, and no value
-//! is written that is not needed.
+//! The entry that a change made is the current one, or the one that the key's next change replaced.
+//! So the replaced entries are enough to restore the history, and each value is written once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +21,10 @@ type Row = (u64, u64, &'static [u8]);
 
 /// The newest entry of each key.
 const ENTRIES: TableDefinition<'static, &str, Row> = TableDefinition::new("entries");
-/// By revision and place in its transaction: a key, and what it was before.
+/// By revision and position in its transaction: a key, and the entry that was replaced.
 const REPLACED: TableDefinition<'static, (u64, u32), (&str, Option<Row>)> =
     TableDefinition::new("replaced");
-/// Numbers about the whole.
+/// Numbers about the store.
 const NUMBERS: TableDefinition<'static, &str, u64> = TableDefinition::new("numbers");
 
 const FORMAT: &str = "format";
@@ -34,7 +33,7 @@ const OLDEST: &str = "oldest";
 /// When something was written last, in seconds since 1970.
 const WRITTEN: &str = "written";
 
-/// The form in which this version writes.
+/// The version of the file format that this program writes.
 pub(super) const KNOWN_FORMAT: u64 = 1;
 
 /// Why the file could not be read or written.
@@ -55,7 +54,7 @@ impl Fault {
     }
 }
 
-/// What the many error types of the database become.
+/// Converts the error types of the database.
 fn fault(error: impl Into<redb::Error>) -> Fault {
     Fault::Database(error.into())
 }
@@ -80,7 +79,7 @@ pub(super) struct Restored {
 }
 
 impl File {
-    /// Makes the tables in a database that has none.
+    /// Creates the tables in an empty database.
     pub(super) fn create(database: &Database) -> Result<(), Fault> {
         let transaction = database.begin_write().map_err(fault)?;
         {
@@ -131,7 +130,7 @@ impl File {
         released.map_err(|error| Fault::Database(redb::Error::Io(error)))
     }
 
-    /// In which form the tables are.
+    /// The version of the file format.
     pub(super) fn format(&self) -> Result<u64, Fault> {
         let transaction = self.database().begin_read().map_err(fault)?;
         let numbers = transaction.open_table(NUMBERS).map_err(fault)?;
@@ -171,8 +170,9 @@ impl File {
             current.insert(Key::clone(&key), entry_of(key, entry.value()));
         }
 
-        // From the newest back: what a key is at each step is what its change made of it.
-        let limits = Limits::beside(current.len(), size);
+        // From the newest change backwards: the entry of a key before each step is the one that the
+        // change made.
+        let limits = Limits::for_entries(current.len(), size);
         let replaced = transaction.open_table(REPLACED).map_err(fault)?;
         let mut then = current.clone();
         let mut tail = Tail::empty(oldest);
@@ -273,7 +273,7 @@ impl File {
                     replaced.insert(at, (&*change.key, before)).map_err(fault)?;
                 }
             }
-            // Of a key that several of these transactions change, only the last value stays.
+            // If several of these transactions change a key, only its last value is written.
             let changes = batches.iter().flat_map(|batch| batch.changes.iter());
             let last: BTreeMap<_, _> = changes.map(|c| (&*c.key, c.now.as_deref())).collect();
             for (key, now) in last {
@@ -285,8 +285,8 @@ impl File {
             let mut numbers = transaction.open_table(NUMBERS).map_err(fault)?;
             let had = number(&numbers, OLDEST)?;
             if had < oldest.0 {
-                let gone = (had, 0)..(oldest.0 + 1, 0);
-                replaced.retain_in(gone, |_, _| false).map_err(fault)?;
+                let removed = (had, 0)..(oldest.0 + 1, 0);
+                replaced.retain_in(removed, |_, _| false).map_err(fault)?;
             }
             numbers.insert(NEWEST, newest.0).map_err(fault)?;
             numbers.insert(OLDEST, oldest.0).map_err(fault)?;

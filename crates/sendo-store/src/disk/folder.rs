@@ -1,4 +1,4 @@
-//! The folder a store is in: found, made, or refused with what to do.
+//! Opens the folder of a store, or creates it; errors say what to do.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,11 @@ use super::file::{Fault, File, KNOWN_FORMAT};
 use super::medium::InFolder;
 
 const NAME: &str = "objects.redb";
-/// The name until the tables are made: who finds only this finds a store that
-/// was never opened.
+/// The name until the tables are created. A folder with this file alone has a store that was never
+/// opened.
 const DRAFT: &str = "objects.redb.new";
 
-/// All entries are in memory anyway; this is for the inner pages while writing.
+/// The page cache, for inner pages during writes: all entries are in memory anyway.
 const CACHE: usize = 16 << 20;
 
 /// Why a store could not be opened.
@@ -32,7 +32,7 @@ pub enum OpenError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The store is of a version that this program does not read.
+    /// The store has a format that this program cannot read.
     #[error("{} was written by another version (its format is {found}, this program's {KNOWN_FORMAT}): open it with that version, or choose another folder", folder.display())]
     Version {
         /// The folder.
@@ -40,7 +40,7 @@ pub enum OpenError {
         /// The format found.
         found: u64,
     },
-    /// What is there cannot be what was written.
+    /// The file is damaged.
     #[error("the store in {} is damaged ({cause}): put back a copy of the folder, or choose another", folder.display())]
     Damaged {
         /// The folder.
@@ -48,21 +48,21 @@ pub enum OpenError {
         /// What is wrong with it.
         cause: String,
     },
-    /// The operating system refuses.
+    /// The operating system returned an error.
     #[error("cannot open the store in {}: {cause}", folder.display())]
     Io {
         /// The folder.
         folder: PathBuf,
-        /// What it says.
+        /// The error.
         cause: io::Error,
     },
 }
 
 impl OpenError {
-    pub(super) fn of_fault(folder: &Path, fault: Fault) -> Self {
+    pub(super) fn from_fault(folder: &Path, fault: Fault) -> Self {
         let folder = folder.to_owned();
         match fault {
-            Fault::Database(redb::Error::Io(cause)) if !tells_of_damage(&cause) => {
+            Fault::Database(redb::Error::Io(cause)) if !is_damage(&cause) => {
                 OpenError::Io { folder, cause }
             }
             other => OpenError::Damaged {
@@ -72,7 +72,7 @@ impl OpenError {
         }
     }
 
-    fn of_database(folder: &Path, error: DatabaseError) -> Self {
+    fn from_database(folder: &Path, error: DatabaseError) -> Self {
         let folder = folder.to_owned();
         match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::InUse { folder },
@@ -80,7 +80,7 @@ impl OpenError {
                 folder,
                 found: found.into(),
             },
-            DatabaseError::Storage(StorageError::Io(cause)) if !tells_of_damage(&cause) => {
+            DatabaseError::Storage(StorageError::Io(cause)) if !is_damage(&cause) => {
                 OpenError::Io { folder, cause }
             }
             other => OpenError::Damaged {
@@ -91,12 +91,13 @@ impl OpenError {
     }
 }
 
-fn tells_of_damage(error: &io::Error) -> bool {
+/// Whether an I/O error means that the file is damaged.
+fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, UnexpectedEof};
     matches!(error.kind(), InvalidData | UnexpectedEof)
 }
 
-/// Opens the store in `folder`, or makes one.
+/// Opens the store in `folder`, or creates one.
 pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
     let io = |cause| OpenError::Io {
         folder: folder.to_owned(),
@@ -108,7 +109,7 @@ pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
     }
     keep_private(folder, 0o700).map_err(io)?;
     keep_private(&path, 0o600).map_err(io)?;
-    // The database asserts some of what a damaged file breaks.
+    // The database panics on some damaged files.
     let opened = std::panic::catch_unwind(|| -> Result<Database, DatabaseError> {
         let mut database = builder().open(&path)?;
         database.check_integrity()?;
@@ -116,7 +117,7 @@ pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
     });
     let database = opened
         .unwrap_or_else(|_| Err(StorageError::Corrupted("it cannot be read".to_owned()).into()))
-        .map_err(|error| OpenError::of_database(folder, error))?;
+        .map_err(|error| OpenError::from_database(folder, error))?;
     let file = File::new(database, InFolder(folder.to_owned()));
     match file.format() {
         Ok(KNOWN_FORMAT) => Ok(file),
@@ -124,11 +125,11 @@ pub(super) fn open(folder: &Path) -> Result<File, OpenError> {
             folder: folder.to_owned(),
             found,
         }),
-        Err(cause) => Err(OpenError::of_fault(folder, cause)),
+        Err(cause) => Err(OpenError::from_fault(folder, cause)),
     }
 }
 
-/// Makes an empty store. It has its name only when it is whole.
+/// Creates an empty store. The file gets its name after its tables are created.
 fn create(folder: &Path) -> Result<(), OpenError> {
     let io = |cause| OpenError::Io {
         folder: folder.to_owned(),
@@ -148,17 +149,17 @@ fn create(folder: &Path) -> Result<(), OpenError> {
     }
     let database = builder()
         .create_file(private_file(&draft).map_err(io)?)
-        .map_err(|error| OpenError::of_database(folder, error))?;
-    File::create(&database).map_err(|cause| OpenError::of_fault(folder, cause))?;
+        .map_err(|error| OpenError::from_database(folder, error))?;
+    File::create(&database).map_err(|cause| OpenError::from_fault(folder, cause))?;
     drop(database);
     fs::rename(&draft, folder.join(NAME)).map_err(io)?;
-    // The name itself must outlast a loss of power.
+    // Syncs the directory entry, so that the file survives a power cut.
     fs::File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(io)
 }
 
-/// A new file that only its owner can read: there are secrets among the objects.
+/// A new file that only its owner can read, because objects include secrets.
 pub(super) fn private_file(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);

@@ -1,4 +1,4 @@
-//! Where the database lies, and the space that is held ready for a full disk.
+//! The storage of the database file, and the space that is reserved for a full disk.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,26 +8,26 @@ use redb::{Database, DatabaseError};
 
 use super::folder;
 
-/// How much space is held ready: 4 MiB.
+/// How much space is reserved: 4 MiB.
 ///
-/// The database writes new pages before it gives old ones back, so on a disk with
-/// no space at all nothing can be deleted either. When the disk is full this much
-/// is given back to it, which what makes the store smaller then uses.
+/// The database writes new pages before it frees old ones, so on a disk without any free space
+/// nothing can be deleted either. When the disk is full the reserve is released, and deletions use
+/// it.
 pub(super) const RESERVE: u64 = 4 << 20;
 
-/// Where the database of a store lies.
+/// The storage of a database.
 pub(super) trait Medium: Send + 'static {
-    /// Opens the database, which is there.
+    /// Opens the existing database.
     fn open(&self) -> Result<Database, DatabaseError>;
 
-    /// How many bytes the database's file has.
+    /// The size of the database file in bytes.
     fn size(&self) -> io::Result<u64>;
 
-    /// Takes the reserve from the free space, unless it is held already. Fails if
-    /// that leaves less than `spare` bytes free.
+    /// Allocates the reserve, unless it is allocated already. Fails if that leaves less than `spare`
+    /// bytes free.
     fn hold_reserve(&self, spare: u64) -> io::Result<()>;
 
-    /// Gives the reserve back to the free space.
+    /// Frees the reserve.
     fn release_reserve(&self) -> io::Result<()>;
 }
 
@@ -59,12 +59,12 @@ impl Medium for InFolder {
         let path = self.reserve();
         match path.metadata() {
             Ok(found) if found.len() == RESERVE => return Ok(()),
-            // A process may have ended while it wrote it.
+            // A process may have ended while it wrote the file.
             Ok(_) => fs::remove_file(&path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        // Written, not only made long: a file with holes holds nothing.
+        // Written, because a sparse file allocates no space.
         let zeros = [0; 64 << 10];
         let written = folder::private_file(&path).and_then(|mut file| {
             for _ in 0..(RESERVE + spare) / zeros.len() as u64 {

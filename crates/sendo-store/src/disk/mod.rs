@@ -1,8 +1,8 @@
-//! A store in a folder, for clusters that outlive their process.
+//! The store on disk, for clusters that are kept when their process ends.
 //!
-//! All of it is in memory too: reads and watches are those of [`Memory`](crate::Memory).
-//! A commit is answered, and seen by others, when it is on disk. [`file`] is what
-//! lies there; [`writer`] is the thread that writes it, many commits at once.
+//! All data is in memory too: reads and watches are those of [`Memory`](crate::Memory).
+//! A commit returns, and readers see it, when it is on disk. [`file`] is the database;
+//! [`writer`] is the thread that writes to it, many commits at once.
 
 mod file;
 mod folder;
@@ -18,59 +18,59 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use sendo_world::Clock;
 
-use crate::live::{Live, OnLive};
+use crate::live::{Live, LiveStore};
 use crate::{Error, Retention, Revision, Transaction};
 use file::File;
 pub use folder::OpenError;
 use writer::Writer;
 
-/// A [`Store`](crate::Store) whose commits are on disk before they are answered.
+/// A [`Store`](crate::Store) whose commits are on disk before they return.
 ///
-/// Opened again on the same folder it goes on where it was: entries, revisions,
-/// and the newest part of the past, so watches can be resumed too. No more of the
-/// past lies on disk than its [`Retention`] keeps, and no more than there is of the
-/// present (or 1000 changes, or 4 MiB of values, where that is less): how
-/// long a start takes, and how large the file is, depends on what there is, not on
-/// what there was. A file that is far larger than what is in it, because much was
-/// deleted, is made smaller when it is opened. A process that is killed, or a machine that loses its power, loses no
-/// commit that was answered and keeps no part of one that was not.
+/// When it is opened again on the same folder it has the same entries and revision,
+/// and the newest part of the history, so that watches can be resumed too. The history
+/// on disk is limited by its [`Retention`] and by the size of the current entries
+/// (or 1000 changes, or 4 MiB of values, if that is less), so that the time of a start
+/// and the size of the file depend on the current entries. A file that is far larger
+/// than its content, because much was deleted, is compacted when it is opened. If the
+/// process is killed, or the machine loses its power, no commit that returned is lost,
+/// and no commit that did not return is kept in part.
 ///
 /// Commits that arrive while others are being written are written together: the
 /// more clients write, the fewer syncs each of them waits for. All entries are
 /// held in memory as well; a read never touches the disk.
 ///
-/// When the disk is full, what creates a key, or makes values larger by more than
-/// 1 KiB, is refused with [`Error::Full`]. Deletions go through, and so do changes that take no
-/// room, such as the marks that come before a deletion: for them the file `reserve`
-/// of 4 MiB is kept in the folder, and given back to the disk at that moment. Once
-/// there is twice that much space again, everything is written as before. The log tells of
-/// the beginning, as an error, and of the end.
+/// When the disk is full, a transaction that creates a key, or makes values larger by
+/// more than 1 KiB, fails with [`Error::Full`]. Deletions are possible, and so are changes
+/// that need no space, such as setting a deletion timestamp: for them the file `reserve` of
+/// 4 MiB is kept in the folder, and removed when the disk is full. Once twice that much
+/// space is free, all transactions are possible again. The beginning is logged as an
+/// error, and the end too.
 ///
-/// When the disk refuses a write for another reason, the commit
-/// fails, and so does every later one: what lies there is not known any more.
-/// Reads and watches go on; opened again, the store is what it was before.
+/// When a write fails for another reason, the commit fails, and so does every later one,
+/// because the state of the file is not known any more. Reads and watches still work; when
+/// it is opened again, the store has its state before the failed commit.
 ///
 /// The folder and its files can be read by their owner only.
 ///
-/// A thread of its own writes, so this store belongs in the real world, not in
-/// virtual time. Dropping the store writes what is under way, then ends the
-/// thread and the watches.
+/// A thread does the writes, so do not use this store in virtual time. Dropping the
+/// store finishes the commits that were started, then ends the thread and the watches.
 pub struct Disk {
     live: Arc<Live>,
     writer: Writer,
 }
 
 impl Disk {
-    /// Opens the store in `folder`, or makes one there if the folder is absent or empty.
+    /// Opens the store in `folder`, or creates one if the folder is absent or empty.
     ///
-    /// `clock` tells the age of changes. Reads everything, and checks it.
+    /// `clock` measures the age of changes. Reads all data and checks it.
     ///
     /// # Errors
-    /// If another process has it open, or the folder holds something else, a
-    /// store of another version, or a damaged one. Nothing is changed then.
+    /// If another process has it open, or the folder has other files, a store of another version, or
+    /// a damaged one. Nothing is changed then.
     pub fn open(folder: &Path, clock: Clock, retention: Retention) -> Result<Self, OpenError> {
         let file = folder::open(folder)?;
-        Disk::with_file(file, clock, retention).map_err(|cause| OpenError::of_fault(folder, cause))
+        Disk::with_file(file, clock, retention)
+            .map_err(|cause| OpenError::from_fault(folder, cause))
     }
 
     fn with_file(mut file: File, clock: Clock, retention: Retention) -> Result<Self, file::Fault> {
@@ -90,7 +90,7 @@ impl Disk {
     }
 }
 
-impl OnLive for Disk {
+impl LiveStore for Disk {
     fn live(&self) -> &Arc<Live> {
         &self.live
     }

@@ -1,4 +1,4 @@
-//! What is still written while the disk is full.
+//! Which transactions are possible while the disk is full.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use super::tail::Tail;
 use crate::Batch;
 use crate::live::History;
 
-/// By how much a transaction may make the values larger: the time of deletion and a
-/// condition or two fit in.
+/// By how much a transaction may make the values larger: enough for a deletion timestamp and one or
+/// two conditions.
 const SMALL: usize = 1 << 10;
-/// By how much all of them together may.
+/// By how much all transactions together may make the values larger.
 const ALL_TOGETHER: usize = RESERVE as usize / 4;
-/// How much has to be deleted before it is worth to make the file smaller.
+/// How much has to be deleted before the file is compacted.
 const WORTH: usize = RESERVE as usize / 4;
 
-/// How often it is seen after whether there is space again while nobody needs it.
+/// How often free space is checked while no task needs it.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// There is no space left on the disk.
+/// A period in which the disk is full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shortage {
     /// The size of all values when it began.
     begun_with: usize,
-    /// Their size when the file was last made as small as it could be.
+    /// Their size when the file was last compacted.
     tightened_at: usize,
     looked: Moment,
 }
 
 impl Shortage {
-    /// One that begins in this state. Tells of it.
+    /// Begins a shortage in this state, and logs it.
     pub(super) fn begin(history: &History, now: Moment) -> Self {
         tracing::error!(
             "the disk is full: until it has space again, objects can be deleted, and changed \
@@ -45,17 +45,17 @@ impl Shortage {
         }
     }
 
-    /// Whether it is time to see after space again.
+    /// Whether it is time to check for free space again.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         now.since(self.looked) >= LOOK_EVERY
     }
 
-    /// Tells that it is over.
+    /// Ends the shortage, and logs it.
     pub(super) fn end(self) {
         tracing::info!("the disk has space again: everything is written as before");
     }
 
-    /// Whether what was changed takes no room.
+    /// Whether a change needs so little space that it is possible.
     pub(super) fn admits(&self, before: &History, now: &History, batches: &[Batch]) -> bool {
         let mut changes = batches.iter().flat_map(|batch| batch.changes.iter());
         if changes.any(|change| change.before.is_none()) {
@@ -65,10 +65,9 @@ impl Shortage {
         now <= before || (now - before <= SMALL && now <= self.begun_with + ALL_TOGETHER)
     }
 
-    /// Whether there is space again, after `history` with this tail was written.
+    /// Whether there is free space again, after `history` with this tail was written.
     ///
-    /// There has to be more than what was given back when it began, or it would
-    /// begin anew at once.
+    /// There has to be more than the released reserve, or the shortage would begin again at once.
     pub(super) fn is_over(
         &mut self,
         file: &mut File,
@@ -83,7 +82,7 @@ impl Shortage {
         if history.current_bytes() + WORTH > self.tightened_at {
             return Ok(false);
         }
-        // The space may be within the file.
+        // The file itself may have free pages.
         self.tightened_at = history.current_bytes();
         match file.shrink(tail.oldest, history.newest(), clock) {
             Ok(()) => file.hold_reserve(RESERVE),

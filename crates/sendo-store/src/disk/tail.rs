@@ -1,19 +1,18 @@
-//! How much of the past is on disk.
+//! The part of the history that is on disk.
 
 use crate::live::History;
 use crate::{Batch, Revision};
 
-/// So many changes may be on disk however few entries there are.
+/// The number of changes that may be on disk with any number of entries.
 const LEAST_CHANGES: usize = 1000;
-/// So many bytes of replaced values may be on disk however small the entries are.
+/// The bytes of replaced values that may be on disk with any size of the entries.
 const LEAST_BYTES: usize = 4 << 20;
 
 /// The newest part of the history, which is on disk.
 ///
-/// A running store keeps a past that may be far larger than its present. On disk
-/// lies no more of it than there is of the present, or a few MB: enough for
-/// watches that a restart has cut, and what a start reads and the file holds
-/// follows the entries.
+/// A running store keeps a history that may be far larger than its current entries. On disk it is
+/// limited by their size, or to a few MB: enough for watches to resume after a restart, and so the
+/// time of a start and the size of the file depend on the current entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     /// Every change after this one is on disk.
@@ -22,7 +21,7 @@ pub(super) struct Tail {
     bytes: usize,
 }
 
-/// How much of the past a tail may have.
+/// How much history a tail may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     changes: usize,
@@ -30,8 +29,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Those beside so many entries with so many bytes of values.
-    pub(super) fn beside(entries: usize, bytes: usize) -> Self {
+    /// The limits with this number of entries and bytes of values.
+    pub(super) fn for_entries(entries: usize, bytes: usize) -> Self {
         Limits {
             changes: entries.max(LEAST_CHANGES),
             bytes: bytes.max(LEAST_BYTES),
@@ -48,7 +47,7 @@ impl Limits {
 }
 
 impl Tail {
-    /// One that has no change yet, of those after `oldest`.
+    /// An empty tail of the changes after `oldest`.
     pub(super) fn empty(oldest: Revision) -> Self {
         Tail {
             oldest,
@@ -62,20 +61,20 @@ impl Tail {
         self.bytes
     }
 
-    /// Takes in a transaction.
+    /// Adds a transaction.
     pub(super) fn add(&mut self, batch: &Batch) {
         self.changes += batch.changes.len();
         self.bytes += batch.replaced_bytes();
     }
 
-    /// Lets go of its oldest transaction, this one.
+    /// Removes its oldest transaction, which is this one.
     fn forget(&mut self, first: &Batch) {
         self.changes -= first.changes.len();
         self.bytes -= first.replaced_bytes();
         self.oldest = first.revision;
     }
 
-    /// Whether it has more than it may.
+    /// Whether it exceeds the limits.
     pub(super) fn exceeds(&self, limits: Limits) -> bool {
         self.changes > limits.changes || self.bytes > limits.bytes
     }

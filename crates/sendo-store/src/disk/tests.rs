@@ -1,3 +1,5 @@
+//! Tests of the store on disk: the contract, reopening, damaged files, power cuts, a full disk.
+
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Mutex;
@@ -11,14 +13,14 @@ use super::medium::Medium;
 use super::*;
 use crate::{At, Batch, KeyRange, Store};
 
-/// A store in a folder that goes with it.
-struct Kept {
-    // In this order: the store is closed before its folder goes.
+/// A store in a temporary folder.
+struct InTempDir {
+    // Fields are dropped in this order: the store is closed before its folder is removed.
     store: Disk,
     _folder: TempDir,
 }
 
-impl OnLive for Kept {
+impl LiveStore for InTempDir {
     fn live(&self) -> &Arc<Live> {
         self.store.live()
     }
@@ -33,7 +35,7 @@ impl OnLive for Kept {
     }
 }
 
-async fn open(keep: Option<usize>) -> Kept {
+async fn open(keep: Option<usize>) -> InTempDir {
     let defaults = Retention::default();
     let retention = Retention {
         keep_changes: keep.unwrap_or(defaults.keep_changes),
@@ -42,7 +44,7 @@ async fn open(keep: Option<usize>) -> Kept {
     let folder = tempfile::tempdir().unwrap();
     let clock = World::seeded(0).clock().clone();
     let store = Disk::open(folder.path(), clock, retention).unwrap();
-    Kept {
+    InTempDir {
         store,
         _folder: folder,
     }
@@ -72,7 +74,7 @@ async fn changes(store: &Disk, after: Revision) -> Vec<Batch> {
 }
 
 #[tokio::test]
-async fn opened_again_it_goes_on_with_entries_revisions_and_the_past() {
+async fn a_reopened_store_has_its_entries_revision_and_history() {
     let folder = tempfile::tempdir().unwrap();
     let store = reopen(folder.path()).unwrap();
     put(&store, "a", "1").await;
@@ -107,7 +109,7 @@ async fn opened_again_it_goes_on_with_entries_revisions_and_the_past() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_forgotten_on_disk() {
+async fn forgotten_changes_are_removed_from_disk() {
     let folder = tempfile::tempdir().unwrap();
     let clock = World::seeded(0).clock().clone();
     let retention = Retention {
@@ -125,7 +127,7 @@ async fn what_is_forgotten_is_forgotten_on_disk() {
 }
 
 #[tokio::test]
-async fn a_second_process_is_kept_out() {
+async fn a_store_in_use_cannot_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     let _first = reopen(folder.path()).unwrap();
     let second = reopen(folder.path());
@@ -133,9 +135,9 @@ async fn a_second_process_is_kept_out() {
 }
 
 #[tokio::test]
-async fn a_folder_of_something_else_is_left_alone() {
+async fn a_folder_with_other_files_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("letters.txt"), "dear").unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "text").unwrap();
     let refused = reopen(folder.path());
     assert!(
         matches!(refused, Err(OpenError::NotAStore { .. })),
@@ -145,7 +147,7 @@ async fn a_folder_of_something_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_never_finished_is_made_anew() {
+async fn an_unfinished_store_is_created_again() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("objects.redb.new"), "half").unwrap();
     let store = reopen(folder.path()).unwrap();
@@ -196,7 +198,7 @@ async fn another_format_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_damaged_store_is_refused_wherever_it_is_cut_or_scratched() {
+async fn a_truncated_or_altered_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = reopen(folder.path()).unwrap();
     for number in 0..50 {
@@ -206,9 +208,9 @@ async fn a_damaged_store_is_refused_wherever_it_is_cut_or_scratched() {
     let path = folder.path().join("objects.redb");
     let whole = std::fs::read(&path).unwrap();
     let half = &whole[..whole.len() / 2];
-    let mut scratched = whole.clone();
-    scratched.iter_mut().for_each(|byte| *byte ^= 1);
-    for bytes in [half, &scratched, b"".as_slice()] {
+    let mut altered = whole.clone();
+    altered.iter_mut().for_each(|byte| *byte ^= 1);
+    for bytes in [half, &altered, b"".as_slice()] {
         std::fs::write(&path, bytes).unwrap();
         let refused = reopen(folder.path());
         assert!(
@@ -225,9 +227,9 @@ async fn a_damaged_store_is_refused_wherever_it_is_cut_or_scratched() {
     assert_eq!(reopen(folder.path()).unwrap().revision(), Revision(50));
 }
 
-/// A disk that forgets, when its power is cut, whatever was not synced.
+/// A disk that can lose its power, and with it what was not synced.
 #[derive(Clone, Debug, Default)]
-struct Platter(Arc<Mutex<Images>>);
+struct SimulatedDisk(Arc<Mutex<Images>>);
 
 /// Where something was written, and what.
 type Writes = Vec<(u64, Vec<u8>)>;
@@ -252,7 +254,7 @@ struct Images {
 const PAGE: u64 = 4096;
 const RESERVED: u64 = super::medium::RESERVE / PAGE;
 
-impl StorageBackend for Platter {
+impl StorageBackend for SimulatedDisk {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().unwrap().written.len() as u64)
     }
@@ -296,7 +298,7 @@ impl StorageBackend for Platter {
     }
 }
 
-impl Medium for Platter {
+impl Medium for SimulatedDisk {
     fn open(&self) -> Result<Database, DatabaseError> {
         Builder::new().create_with_backend(self.clone())
     }
@@ -324,11 +326,11 @@ impl Medium for Platter {
     }
 }
 
-impl Platter {
+impl SimulatedDisk {
     fn with_room(pages: u64) -> Self {
-        let platter = Platter::made();
-        platter.0.lock().unwrap().room = pages;
-        platter
+        let disk = SimulatedDisk::formatted();
+        disk.0.lock().unwrap().room = pages;
+        disk
     }
 
     /// Somebody else takes all the room there is, or gives this much back.
@@ -336,9 +338,9 @@ impl Platter {
         self.0.lock().unwrap().room = pages;
     }
 
-    /// What is left after the power went: what was synced, and of the writes
-    /// since then those that `keeps` says.
-    fn after_power_cut(&self, mut keeps: impl FnMut() -> bool) -> Platter {
+    /// The disk after a power cut: what was synced, and those later writes for which `keeps` returns
+    /// true.
+    fn after_power_cut(&self, mut keeps: impl FnMut() -> bool) -> SimulatedDisk {
         let images = self.0.lock().unwrap();
         let mut left = images.synced.clone();
         for (offset, data) in images.since.iter().filter(|_| keeps()) {
@@ -346,7 +348,7 @@ impl Platter {
             left.resize(left.len().max(end), 0);
             left[*offset as usize..end].copy_from_slice(data);
         }
-        Platter(Arc::new(Mutex::new(Images {
+        SimulatedDisk(Arc::new(Mutex::new(Images {
             synced: left.clone(),
             written: left,
             room: u64::MAX / 2,
@@ -360,20 +362,20 @@ impl Platter {
         Disk::with_file(file, clock, Retention::default()).unwrap()
     }
 
-    fn made() -> Self {
-        let platter = Platter::default();
-        platter.set_room(u64::MAX / 2);
-        File::create(&Medium::open(&platter).unwrap()).unwrap();
-        platter
+    fn formatted() -> Self {
+        let disk = SimulatedDisk::default();
+        disk.set_room(u64::MAX / 2);
+        File::create(&Medium::open(&disk).unwrap()).unwrap();
+        disk
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_power_cut_loses_nothing_that_was_answered_and_tears_nothing() {
+async fn a_power_cut_loses_no_finished_commit_and_splits_none() {
     let random = World::seeded(7).random().clone();
     for round in 0..20 {
-        let platter = Platter::made();
-        let store = Arc::new(platter.open());
+        let disk = SimulatedDisk::formatted();
+        let store = Arc::new(disk.open());
         let writers = (0..4).map(|writer| {
             let store = Arc::clone(&store);
             async move {
@@ -390,11 +392,11 @@ async fn a_power_cut_loses_nothing_that_was_answered_and_tears_nothing() {
             }
         });
         let answered = futures::future::join_all(writers).await.concat();
-        // One more is under way when the power goes.
+        // One more is being written when the power fails.
         let late = Transaction::new().put("l/late", "1").put("r/late", "1");
         let mut late = Box::pin(store.commit(late));
         let _ = futures::poll!(&mut late);
-        let left = platter.after_power_cut(|| random.below(0..2) == 0);
+        let left = disk.after_power_cut(|| random.below(0..2) == 0);
 
         let again = left.open();
         for (revision, writer, number) in answered {
@@ -404,7 +406,7 @@ async fn a_power_cut_loses_nothing_that_was_answered_and_tears_nothing() {
                 assert_eq!(found.entry.unwrap().modified, revision, "{key}");
             }
         }
-        let torn = [
+        let late_keys = [
             again
                 .get("l/late", At::Latest)
                 .await
@@ -418,45 +420,48 @@ async fn a_power_cut_loses_nothing_that_was_answered_and_tears_nothing() {
                 .entry
                 .is_some(),
         ];
-        assert_eq!(torn[0], torn[1]);
+        assert_eq!(late_keys[0], late_keys[1]);
         drop(late);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_that_come_together_share_a_sync() {
-    let platter = Platter::made();
-    let store = platter.open();
-    let before = platter.0.lock().unwrap().syncs;
+async fn concurrent_commits_share_a_sync() {
+    let disk = SimulatedDisk::formatted();
+    let store = disk.open();
+    let before = disk.0.lock().unwrap().syncs;
     let puts = (0..500).map(|n| store.commit(Transaction::new().put(format!("k{n}"), "1")));
     for answer in futures::future::join_all(puts).await {
         answer.unwrap();
     }
-    let syncs = platter.0.lock().unwrap().syncs - before;
+    let syncs = disk.0.lock().unwrap().syncs - before;
     assert!(syncs < 100, "{syncs} syncs for 500 commits");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_disk_ends_the_writing_and_nothing_else() {
-    let platter = Platter::made();
-    let store = platter.open();
+    let disk = SimulatedDisk::formatted();
+    let store = disk.open();
     put(&store, "a", "1").await;
     store.health().unwrap();
-    platter.0.lock().unwrap().failing = true;
+    disk.0.lock().unwrap().failing = true;
     let lost = store.commit(Transaction::new().put("a", "2")).await;
     assert!(matches!(lost, Err(Error::Backend(_))), "{lost:?}");
-    let told = store.health().unwrap_err().to_string();
-    assert!(told.contains("until the store is opened again"), "{told}");
+    let message = store.health().unwrap_err().to_string();
+    assert!(
+        message.contains("until the store is opened again"),
+        "{message}"
+    );
 
     // That it works again does not help: what the failed write has left is not known.
-    platter.0.lock().unwrap().failing = false;
+    disk.0.lock().unwrap().failing = false;
     let late = store.commit(Transaction::new().put("b", "1")).await;
-    assert_eq!(late.unwrap_err().to_string(), told);
+    assert_eq!(late.unwrap_err().to_string(), message);
     let read = store.get("a", At::Latest).await.unwrap();
     assert_eq!(read.entry.unwrap().value, "1");
 
     drop(store);
-    let again = platter.open();
+    let again = disk.open();
     let read = again.get("a", At::Latest).await.unwrap();
     assert_eq!(read.entry.unwrap().value, "1");
     assert_eq!(put(&again, "b", "1").await, Revision(2));

@@ -1,4 +1,4 @@
-//! The thread that writes: all commits that have come meanwhile, then the next.
+//! The thread that writes to disk: all pending commits in one database transaction, then the next.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -13,50 +13,51 @@ use super::tail::{Limits, Tail};
 use crate::live::{History, Live, SLICE};
 use crate::{Batch, Error, Retention, Revision, Transaction};
 
-/// Commits on their way to disk.
+/// Passes commits to the thread that writes them to disk.
 pub(super) struct Writer {
-    desk: Arc<Desk>,
+    queue: Arc<Queue>,
     clock: Clock,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where commits are laid down for the thread.
-struct Desk {
-    tray: Mutex<Tray>,
-    filled: Condvar,
+/// The queue of commits for the thread.
+struct Queue {
+    pending: Mutex<Pending>,
+    not_empty: Condvar,
 }
 
-struct Tray {
-    /// The state with everything that is on its way. Guards are judged by it,
-    /// so that two commits on their way together cannot both hold.
+/// What is to be written next.
+struct Pending {
+    /// The state with all pending commits. Guards are checked against it, so that two pending
+    /// commits cannot both pass the same guard.
     ahead: History,
     batches: Vec<Batch>,
     forgotten: Vec<Batch>,
     waiting: Vec<Waiting>,
-    /// Whether the thread has taken a load that is not on disk yet.
+    /// Whether the thread is writing.
     writing: bool,
     closing: bool,
     /// Set while the disk is full.
     shortage: Option<Shortage>,
-    /// Why nothing can be written any more.
+    /// Why no commit is possible any more.
     broken: Option<Arc<Fault>>,
 }
 
-/// What is asked for.
+/// What a caller asks for.
 enum Task {
     Commit(Transaction),
     Compact(Revision),
 }
 
-/// Somebody who is answered when what was laid down before is on disk.
+/// A caller that gets its result when everything enqueued before is on disk.
 struct Waiting {
     task: Task,
-    answer: Result<Revision, Error>,
-    to: oneshot::Sender<Result<Revision, Error>>,
+    result: Result<Revision, Error>,
+    sender: oneshot::Sender<Result<Revision, Error>>,
 }
 
-/// What is written at once.
-struct Load {
+/// What is written in one database transaction.
+struct WriteBatch {
     batches: Vec<Batch>,
     forgotten: Vec<Batch>,
     waiting: Vec<Waiting>,
@@ -66,9 +67,9 @@ struct Load {
     tail: Tail,
 }
 
-/// What the thread that writes works with.
-struct Work {
-    desk: Arc<Desk>,
+/// The state of the thread.
+struct WriterThread {
+    queue: Arc<Queue>,
     file: File,
     live: Arc<Live>,
     clock: Clock,
@@ -86,7 +87,7 @@ impl Writer {
     ) -> Result<Self, Fault> {
         let Restored { history, tail } = restored;
         let has_space = file.hold_reserve(0)?;
-        let tray = Tray {
+        let pending = Pending {
             shortage: (!has_space).then(|| Shortage::begin(&history, clock.now())),
             ahead: history,
             batches: Vec::new(),
@@ -96,201 +97,208 @@ impl Writer {
             closing: false,
             broken: None,
         };
-        let desk = Arc::new(Desk {
-            tray: Mutex::new(tray),
-            filled: Condvar::new(),
+        let queue = Arc::new(Queue {
+            pending: Mutex::new(pending),
+            not_empty: Condvar::new(),
         });
-        let work = Work {
-            desk: Arc::clone(&desk),
+        let thread = WriterThread {
+            queue: Arc::clone(&queue),
             file,
             live,
             clock: clock.clone(),
             retention,
             tail,
         };
-        // What it tells goes to where its opener's goes.
+        // The thread logs to the subscriber of the caller that opens the store.
         let log = dispatcher::get_default(Clone::clone);
-        let thread = thread::Builder::new()
+        let handle = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || dispatcher::with_default(&log, || work.run()))
+            .spawn(move || dispatcher::with_default(&log, || thread.run()))
             .map_err(Fault::Thread)?;
         Ok(Writer {
-            desk,
+            queue,
             clock,
-            thread: Some(thread),
+            thread: Some(handle),
         })
     }
 
-    /// Lays a transaction down; answers when it is on disk.
+    /// Enqueues a transaction; returns when it is on disk.
     pub(super) async fn commit(&self, transaction: Transaction) -> Result<Revision, Error> {
         let task = Task::Commit(transaction);
-        self.desk.lay_down(task, self.clock.now()).await
+        self.queue.enqueue(task, self.clock.now()).await
     }
 
     /// Forgets the changes through `through`, on disk too.
     pub(super) async fn compact(&self, through: Revision) -> Result<(), Error> {
         let task = Task::Compact(through);
-        self.desk.lay_down(task, self.clock.now()).await.map(drop)
+        self.queue.enqueue(task, self.clock.now()).await.map(drop)
     }
 
     /// An error while there is no space, and once nothing can be written any more.
     pub(super) fn health(&self) -> Result<(), Error> {
-        let tray = self.desk.lock();
-        match &tray.broken {
+        let pending = self.queue.lock();
+        match &pending.broken {
             Some(cause) => Err(broken(cause)),
-            None if tray.shortage.is_some() => Err(Error::Full),
+            None if pending.shortage.is_some() => Err(Error::Full),
             None => Ok(()),
         }
     }
 
-    /// Writes what has been laid down and ends the thread.
+    /// Writes what is pending and ends the thread.
     pub(super) fn stop(&mut self) {
-        self.desk.lock().closing = true;
-        self.desk.filled.notify_one();
+        self.queue.lock().closing = true;
+        self.queue.not_empty.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so; what it had not written was never answered.
+            // The panic hook has reported a panic; commits that were not written have not returned.
             let _ = thread.join();
         }
     }
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Tray> {
-        self.tray.lock().unwrap_or_else(PoisonError::into_inner)
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what is asked for with the tray. The answer, a refusal too, tells of a
-    /// state that may still be on its way, so it is given when that is on disk.
-    async fn lay_down(&self, task: Task, now: Moment) -> Result<Revision, Error> {
-        let (to, written) = oneshot::channel();
+    /// Applies a task to what is pending. Its result, an error too, may depend on commits that are not
+    /// on disk yet, so it is returned when they are.
+    async fn enqueue(&self, task: Task, now: Moment) -> Result<Revision, Error> {
+        let (sender, written) = oneshot::channel();
         {
-            let mut tray = self.lock();
-            if let Some(cause) = &tray.broken {
+            let mut pending = self.lock();
+            if let Some(cause) = &pending.broken {
                 return Err(broken(cause));
             }
-            let answer = tray.carry_out(&task, now);
-            // Who finds no room has the thread look whether there is some again.
-            let is_full = matches!(answer, Err(Error::Full));
-            if tray.is_empty() && !tray.writing && !is_full {
-                return answer;
+            let result = pending.apply(&task, now);
+            // A task that is refused for lack of space has the thread check for space.
+            let is_full = matches!(result, Err(Error::Full));
+            if pending.is_empty() && !pending.writing && !is_full {
+                return result;
             }
-            tray.waiting.push(Waiting { task, answer, to });
+            pending.waiting.push(Waiting {
+                task,
+                result,
+                sender,
+            });
         }
-        self.filled.notify_one();
+        self.not_empty.notify_one();
         match written.await {
-            Ok(answer) => answer,
+            Ok(result) => result,
             Err(oneshot::Canceled) => Err(Error::Backend("the thread that writes ended".into())),
         }
     }
 }
 
-impl Work {
+impl WriterThread {
     fn run(mut self) {
-        while let Some(looks) = self.wait() {
-            let looked = match looks {
-                Some(shortage) => self.look_for_space(shortage),
+        while let Some(shortage) = self.wait() {
+            let checked = match shortage {
+                Some(shortage) => self.check_space(shortage),
                 None => Ok(()),
             };
-            let written = looked.and_then(|()| self.write_load());
+            let written = checked.and_then(|()| self.write_pending());
             if let Err(cause) = written {
-                return self.give_up(cause);
+                return self.fail_all(cause);
             }
         }
     }
 
-    /// Waits for something to write; `None` at the end. Gives the shortage that may
-    /// be over: when somebody needs space, and now and then.
+    /// Waits for something to write; `None` at the end. Returns the shortage if it may be over: when
+    /// a task needs space, and from time to time.
     fn wait(&self) -> Option<Option<Shortage>> {
-        let mut tray = self.desk.lock();
-        while tray.is_empty() && !tray.closing {
-            let woken = self.desk.filled.wait(tray);
-            tray = woken.unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self.queue.lock();
+        while pending.is_empty() && !pending.closing {
+            let woken = self.queue.not_empty.wait(pending);
+            pending = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        if tray.is_empty() {
+        if pending.is_empty() {
             return None;
         }
-        let is_refused = |one: &Waiting| matches!(one.answer, Err(Error::Full));
-        let is_needed = tray.waiting.iter().any(is_refused);
-        let shortage = tray.shortage;
+        let is_refused = |one: &Waiting| matches!(one.result, Err(Error::Full));
+        let is_needed = pending.waiting.iter().any(is_refused);
+        let shortage = pending.shortage;
         Some(shortage.filter(|shortage| is_needed || shortage.is_due(self.clock.now())))
     }
 
     /// Ends the shortage if there is space again.
-    fn look_for_space(&mut self, mut shortage: Shortage) -> Result<(), Fault> {
+    fn check_space(&mut self, mut shortage: Shortage) -> Result<(), Fault> {
         let history = self.live.snapshot();
         let is_over = shortage.is_over(&mut self.file, &history, self.tail, &self.clock)?;
-        let mut tray = self.desk.lock();
+        let mut pending = self.queue.lock();
         if !is_over {
-            tray.shortage = Some(shortage);
+            pending.shortage = Some(shortage);
             return Ok(());
         }
-        tray.shortage = None;
+        pending.shortage = None;
         shortage.end();
-        for mut one in std::mem::take(&mut tray.waiting) {
-            if matches!(one.answer, Err(Error::Full)) {
-                one.answer = tray.carry_out(&one.task, self.clock.now());
+        for mut one in std::mem::take(&mut pending.waiting) {
+            if matches!(one.result, Err(Error::Full)) {
+                one.result = pending.apply(&one.task, self.clock.now());
             }
-            tray.waiting.push(one);
+            pending.waiting.push(one);
         }
         Ok(())
     }
 
-    /// Takes what has been laid down.
-    fn take_load(&self) -> Load {
-        let mut tray = self.desk.lock();
+    /// Takes what is pending.
+    fn take_pending(&self) -> WriteBatch {
+        let mut pending = self.queue.lock();
         let now = self.clock.now();
-        let trimmed = tray.ahead.trim(&self.retention, now, SLICE);
-        tray.forgotten.extend(trimmed);
-        tray.writing = true;
-        let history = tray.ahead.clone();
-        let batches = std::mem::take(&mut tray.batches);
-        let forgotten = std::mem::take(&mut tray.forgotten);
-        let limits = match tray.shortage {
+        let trimmed = pending.ahead.trim(&self.retention, now, SLICE);
+        pending.forgotten.extend(trimmed);
+        pending.writing = true;
+        let history = pending.ahead.clone();
+        let batches = std::mem::take(&mut pending.batches);
+        let forgotten = std::mem::take(&mut pending.forgotten);
+        let limits = match pending.shortage {
             Some(_) => Limits::least(),
-            None => Limits::beside(history.entries(), history.current_bytes()),
+            None => Limits::for_entries(history.entries(), history.current_bytes()),
         };
-        Load {
+        WriteBatch {
             tail: self.tail.moved_on(&history, &batches, &forgotten, limits),
             batches,
             forgotten,
-            waiting: std::mem::take(&mut tray.waiting),
+            waiting: std::mem::take(&mut pending.waiting),
             history,
         }
     }
 
-    fn write_load(&mut self) -> Result<(), Fault> {
-        let load = self.take_load();
-        let written = match load.batches.is_empty() && load.forgotten.is_empty() {
+    fn write_pending(&mut self) -> Result<(), Fault> {
+        let write_batch = self.take_pending();
+        let written = match write_batch.batches.is_empty() && write_batch.forgotten.is_empty() {
             true => Ok(()),
             false => {
-                let span = (load.tail.oldest, load.history.newest());
-                self.file.write(&load.batches, span, &self.clock)
+                let span = (write_batch.tail.oldest, write_batch.history.newest());
+                self.file.write(&write_batch.batches, span, &self.clock)
             }
         };
         match written {
-            Ok(()) => self.publish(load),
-            Err(cause) if cause.is_full() => self.run_out_of_space(load)?,
+            Ok(()) => self.publish(write_batch),
+            Err(cause) if cause.is_full() => self.begin_shortage(write_batch)?,
             Err(cause) => {
-                self.desk.lock().waiting.extend(load.waiting);
+                self.queue.lock().waiting.extend(write_batch.waiting);
                 return Err(cause);
             }
         }
         Ok(())
     }
 
-    fn publish(&mut self, load: Load) {
-        self.tail = load.tail;
-        self.live
-            .advance(load.history, &load.batches, &load.forgotten);
-        self.desk.lock().writing = false;
-        for one in load.waiting {
-            // Who has left does not mind.
-            let _ = one.to.send(one.answer);
+    fn publish(&mut self, write_batch: WriteBatch) {
+        self.tail = write_batch.tail;
+        self.live.advance(
+            write_batch.history,
+            &write_batch.batches,
+            &write_batch.forgotten,
+        );
+        self.queue.lock().writing = false;
+        for one in write_batch.waiting {
+            // The caller may have dropped its future.
+            let _ = one.sender.send(one.result);
         }
     }
 
-    /// Takes back what could not be written, and gives what takes no room another chance.
-    fn run_out_of_space(&mut self, load: Load) -> Result<(), Fault> {
+    /// Undoes what could not be written, and retries tasks that need no space.
+    fn begin_shortage(&mut self, write_batch: WriteBatch) -> Result<(), Fault> {
         let reopened = self.file.release_reserve();
         let newest = reopened
             .and_then(|()| self.file.reopen())
@@ -298,57 +306,57 @@ impl Work {
         let newest = match newest {
             Ok(newest) => newest,
             Err(cause) => {
-                self.desk.lock().waiting.extend(load.waiting);
+                self.queue.lock().waiting.extend(write_batch.waiting);
                 return Err(cause);
             }
         };
-        // It may have come through all the same.
-        if !load.batches.is_empty() && newest == load.history.newest() {
-            self.publish(load);
+        // The failed write may have been committed nevertheless.
+        if !write_batch.batches.is_empty() && newest == write_batch.history.newest() {
+            self.publish(write_batch);
             return Ok(());
         }
-        let desk = Arc::clone(&self.desk);
-        let mut tray = desk.lock();
-        tray.ahead = self.live.snapshot();
-        tray.batches.clear();
-        tray.forgotten.clear();
-        tray.writing = false;
-        let begins = tray.shortage.is_none();
+        let queue = Arc::clone(&self.queue);
+        let mut pending = queue.lock();
+        pending.ahead = self.live.snapshot();
+        pending.batches.clear();
+        pending.forgotten.clear();
+        pending.writing = false;
+        let begins = pending.shortage.is_none();
         if begins {
-            tray.shortage = Some(Shortage::begin(&tray.ahead, self.clock.now()));
+            pending.shortage = Some(Shortage::begin(&pending.ahead, self.clock.now()));
         }
-        let later = std::mem::take(&mut tray.waiting);
-        for mut one in load.waiting.into_iter().chain(later) {
-            // Where the reserve is used up as well, nothing is left to try.
-            one.answer = match begins {
-                true => tray.carry_out(&one.task, self.clock.now()),
+        let later = std::mem::take(&mut pending.waiting);
+        for mut one in write_batch.waiting.into_iter().chain(later) {
+            // If the reserve is used up too, no task is retried.
+            one.result = match begins {
+                true => pending.apply(&one.task, self.clock.now()),
                 false => Err(Error::Full),
             };
-            tray.waiting.push(one);
+            pending.waiting.push(one);
         }
         Ok(())
     }
 
-    /// What is on disk is no longer known: nothing may be built on it.
-    fn give_up(self, cause: Fault) {
+    /// Fails all waiting and later commits, because the state of the file is not known any more.
+    fn fail_all(self, cause: Fault) {
         let cause = Arc::new(cause);
         tracing::error!("the store cannot be written: {}", broken(&cause));
-        let mut tray = self.desk.lock();
-        tray.broken = Some(Arc::clone(&cause));
-        let waiting = std::mem::take(&mut tray.waiting);
-        drop(tray);
+        let mut pending = self.queue.lock();
+        pending.broken = Some(Arc::clone(&cause));
+        let waiting = std::mem::take(&mut pending.waiting);
+        drop(pending);
         for one in waiting {
-            let _ = one.to.send(Err(broken(&cause)));
+            let _ = one.sender.send(Err(broken(&cause)));
         }
     }
 }
 
-impl Tray {
+impl Pending {
     fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.forgotten.is_empty() && self.waiting.is_empty()
     }
 
-    fn carry_out(&mut self, task: &Task, now: Moment) -> Result<Revision, Error> {
+    fn apply(&mut self, task: &Task, now: Moment) -> Result<Revision, Error> {
         match task {
             Task::Commit(transaction) => self.commit(transaction.clone(), now)?,
             Task::Compact(through) => {

@@ -36,8 +36,8 @@ struct Logged {
 }
 
 impl History {
-    /// The history that ends in `current` and has `batches`, all that came after
-    /// `oldest` up to `newest`; they count as made `at` this moment.
+    /// The history with the newest state `current` and with `batches`, which are all transactions
+    /// after `oldest` up to `newest`. Their age is counted from `at`.
     pub(crate) fn restored(
         current: OrdMap<Key, Arc<Entry>>,
         batches: impl IntoIterator<Item = Batch>,
@@ -92,7 +92,7 @@ impl History {
         Ok(())
     }
 
-    /// Fails if `revision` lies ahead.
+    /// Fails if `revision` is ahead of the newest one.
     pub(crate) fn check_happened(&self, revision: Revision) -> Result<(), Error> {
         if revision > self.newest {
             return Err(Error::Future {
@@ -112,13 +112,13 @@ impl History {
         self.log.range(span).map(|(_, logged)| &logged.batch)
     }
 
-    /// The transaction that was `back` before `revision`, if it is kept.
+    /// The transaction `back` revisions before `revision`, if it is kept.
     pub(crate) fn earlier(&self, revision: Revision, back: u64) -> Option<Batch> {
         let then = Revision(revision.0.checked_sub(back)?);
         self.log.get(&then).map(|logged| logged.batch.clone())
     }
 
-    /// What is under a key now.
+    /// The newest entry of a key.
     pub(crate) fn latest(&self, key: &str) -> Lookup {
         Lookup {
             entry: self.current.get(key).cloned(),
@@ -164,12 +164,12 @@ impl History {
         Ok(revision)
     }
 
-    /// The state at `revision`, right within `range`.
+    /// The state at `revision`; correct for the keys in `range` only.
     fn undone_to(&self, revision: Revision, range: &KeyRange) -> OrdMap<Key, Arc<Entry>> {
         if revision == self.newest {
             return self.current.clone();
         }
-        // What the first change after `revision` replaced is what was there.
+        // The first change of a key after `revision` has replaced its entry at `revision`.
         let mut then = BTreeMap::new();
         for change in self.after(revision).flat_map(|batch| batch.changes.iter()) {
             if range.contains(&change.key) {
@@ -278,7 +278,7 @@ impl History {
         }))
     }
 
-    /// Forgets what exceeds `retention`, `at_most` so many transactions, and returns them.
+    /// Forgets the transactions that exceed `retention`, at most `at_most`, and returns them.
     pub(crate) fn trim(
         &mut self,
         retention: &Retention,
@@ -293,7 +293,7 @@ impl History {
         })
     }
 
-    /// Forgets transactions up to `through`, `at_most` so many, and returns them.
+    /// Forgets the transactions up to `through`, at most `at_most`, and returns them.
     pub(crate) fn compact(&mut self, through: Revision, at_most: usize) -> Vec<Batch> {
         self.forget_while(at_most, |_, first| first.batch.revision <= through)
     }
@@ -301,12 +301,12 @@ impl History {
     fn forget_while(
         &mut self,
         at_most: usize,
-        goes: impl Fn(&History, &Logged) -> bool,
+        is_expired: impl Fn(&History, &Logged) -> bool,
     ) -> Vec<Batch> {
         let mut forgotten = Vec::new();
         while forgotten.len() < at_most
             && let Some((revision, first)) = self.log.get_min().cloned()
-            && goes(self, &first)
+            && is_expired(self, &first)
         {
             self.log.remove(&revision);
             self.logged_changes -= first.batch.changes.len();

@@ -1,4 +1,4 @@
-//! Finding the feeds that a change belongs to.
+//! The index that finds the queues of a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -6,22 +6,22 @@ use std::ops::Bound;
 
 use crate::{Batch, Key, KeyRange};
 
-pub(crate) type FeedId = u64;
+pub(crate) type QueueId = u64;
 
-/// Finds the feeds whose range contains a key.
+/// Finds the queues whose range contains a key.
 ///
-/// Nearly all ranges are a prefix or a single key, which are looked up; any
-/// other is compared one by one.
+/// Nearly all ranges are a prefix or a single key, which are looked up; the others are compared one
+/// by one.
 #[derive(Default)]
 pub(crate) struct Index {
-    ones: BTreeMap<Key, FeedId>,
-    prefixes: BTreeMap<Key, FeedId>,
-    others: Vec<(KeyRange, FeedId)>,
+    ones: BTreeMap<Key, QueueId>,
+    prefixes: BTreeMap<Key, QueueId>,
+    others: Vec<(KeyRange, QueueId)>,
 }
 
 impl Index {
-    pub(crate) fn find(&self, range: &KeyRange) -> Option<FeedId> {
-        match Shape::of(range) {
+    pub(crate) fn find(&self, range: &KeyRange) -> Option<QueueId> {
+        match Shape::from_range(range) {
             Shape::One(key) => self.ones.get(&key).copied(),
             Shape::Prefix(prefix) => self.prefixes.get(&prefix).copied(),
             Shape::Other => {
@@ -31,8 +31,8 @@ impl Index {
         }
     }
 
-    pub(crate) fn insert(&mut self, range: &KeyRange, id: FeedId) {
-        match Shape::of(range) {
+    pub(crate) fn insert(&mut self, range: &KeyRange, id: QueueId) {
+        match Shape::from_range(range) {
             Shape::One(key) => {
                 self.ones.insert(key, id);
             }
@@ -44,7 +44,7 @@ impl Index {
     }
 
     pub(crate) fn remove(&mut self, range: &KeyRange) {
-        match Shape::of(range) {
+        match Shape::from_range(range) {
             Shape::One(key) => {
                 self.ones.remove(&key);
             }
@@ -55,13 +55,13 @@ impl Index {
         }
     }
 
-    /// The feeds whose range contains a key that the transaction changes.
-    pub(crate) fn all_with(&self, batch: &Batch) -> BTreeSet<FeedId> {
+    /// The queues whose range contains a key that the transaction changes.
+    pub(crate) fn all_with(&self, batch: &Batch) -> BTreeSet<QueueId> {
         let keys = batch.changes.iter().map(|change| &*change.key);
         keys.flat_map(|key| self.with(key)).collect()
     }
 
-    fn with<'a>(&'a self, key: &'a str) -> impl Iterator<Item = FeedId> + 'a {
+    fn with<'a>(&'a self, key: &'a str) -> impl Iterator<Item = QueueId> + 'a {
         let one = self.ones.get(key).copied();
         let others = self.others.iter();
         let others = others.filter(|(range, _)| range.contains(key));
@@ -70,8 +70,8 @@ impl Index {
             .chain(others.map(|(_, id)| *id))
     }
 
-    /// The feeds of prefixes that a key begins with, the longest first.
-    fn with_prefix_of<'a>(&'a self, key: &'a str) -> impl Iterator<Item = FeedId> + 'a {
+    /// The queues of prefixes that a key begins with, the longest first.
+    fn with_prefix_of<'a>(&'a self, key: &'a str) -> impl Iterator<Item = QueueId> + 'a {
         let mut up_to = Bound::Included(key);
         iter::from_fn(move || {
             loop {
@@ -81,7 +81,7 @@ impl Index {
                     up_to = Bound::Excluded(prefix);
                     return Some(*id);
                 }
-                // What comes between this one and the beginning that both share differs from the key too.
+                // No prefix between this one and the beginning that both share is a prefix of the key.
                 up_to = Bound::Included(shared_beginning(key, prefix));
             }
         })
@@ -101,7 +101,7 @@ enum Shape {
 }
 
 impl Shape {
-    fn of(range: &KeyRange) -> Self {
+    fn from_range(range: &KeyRange) -> Self {
         match (&range.from, &range.to) {
             (Bound::Unbounded, Bound::Unbounded) => Shape::Prefix("".into()),
             (Bound::Included(from), Bound::Included(to)) if from == to => {
@@ -162,23 +162,23 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_of_a_key_are_found_among_their_neighbours() {
+    fn prefixes_of_a_key_are_found_among_similar_ones() {
         let mut keys = vec![String::new()];
         for length in 1..=4 {
             let shorter = keys.iter().filter(|key| key.chars().count() + 1 == length);
             let longer = shorter
-                .flat_map(|key| ["a", "b", "/", "é", "è"].map(|letter| format!("{key}{letter}")));
+                .flat_map(|key| ["a", "b", "/", "é", "è"].map(|last| format!("{key}{last}")));
             let longer: Vec<_> = longer.collect();
             keys.extend(longer);
         }
-        // Every seventh of them is a prefix that somebody watches.
+        // Every seventh of them is a watched prefix.
         let prefixes = keys.iter().step_by(7);
         let ranges: Vec<_> = prefixes.map(|prefix| KeyRange::prefix(prefix)).collect();
         check(&ranges, keys.iter().map(String::as_str));
     }
 
     #[test]
-    fn a_removed_range_is_found_no_more() {
+    fn a_removed_range_is_not_found() {
         let ranges = ranges();
         for (range, id) in ranges.iter().zip(0..) {
             let mut index = index(&ranges);

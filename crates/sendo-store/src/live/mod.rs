@@ -1,14 +1,14 @@
-//! The newest state with the changes that led to it, and those who watch it.
+//! The newest state with the changes that led to it, and its watchers.
 //!
-//! What every back end that keeps its state in this process is made of:
-//! [`history`] is the data, [`feeds`] is who hears of changes, and [`Live`] puts
-//! a lock around both. The lock is held only to look up a key, or to read or replace the
-//! roots of persistent maps, so a long read works on its own snapshot and keeps nobody waiting.
+//! Every back end that keeps its state in this process is built on it: [`history`] is
+//! the data, [`queues`] passes changes to watchers, and [`Live`] puts a lock around
+//! both. The lock is held only to look up a key, or to read or replace the roots of
+//! persistent maps: a long read works on its own snapshot and blocks nobody.
 
-mod bell;
-mod feeds;
 mod history;
 mod index;
+mod notifier;
+mod queues;
 mod store;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,35 +17,34 @@ use std::task::{Context, Poll, Waker};
 use sendo_world::Moment;
 
 use crate::{At, Batch, Error, KeyRange, Lookup, Revision, Transaction, Watch, WatchSource};
-pub(crate) use bell::Bell;
-use feeds::{Feeds, WatcherId};
 pub(crate) use history::History;
-pub(crate) use store::OnLive;
+pub(crate) use notifier::Notifier;
+use queues::{Queues, WatcherId};
+pub(crate) use store::LiveStore;
 
 /// How many transactions are forgotten while a lock is held once.
 pub(crate) const SLICE: usize = 1024;
 
-/// How many transactions a watcher may be behind and still find what others
-/// derived from a change; see [`Memo`](crate::Memo).
+/// For how many transactions the [`Memo`](crate::Memo) of a change is kept.
 const FRESH: u64 = 1000;
 
-/// A state that changes, and its watchers.
+/// The state of a store, and its watchers.
 #[derive(Default)]
 pub(crate) struct Live {
     state: Mutex<State>,
-    /// Who wakes the watchers; without one, whoever changes the state.
-    bell: Option<Arc<Bell>>,
+    /// Wakes the watchers from a task. Without one, the caller that changes the state wakes them.
+    notifier: Option<Arc<Notifier>>,
 }
 
 #[derive(Default)]
 struct State {
     history: History,
-    feeds: Feeds,
+    queues: Queues,
     closed: bool,
 }
 
 impl Live {
-    /// One that begins with what is known already.
+    /// A state with this history.
     pub(crate) fn new(history: History) -> Self {
         let state = State {
             history,
@@ -53,14 +52,14 @@ impl Live {
         };
         Live {
             state: Mutex::new(state),
-            bell: None,
+            notifier: None,
         }
     }
 
-    /// An empty one whose watchers are woken by a bell.
-    pub(crate) fn with_bell(bell: Arc<Bell>) -> Self {
+    /// An empty state whose watchers are woken by a notifier.
+    pub(crate) fn with_notifier(notifier: Arc<Notifier>) -> Self {
         Live {
-            bell: Some(bell),
+            notifier: Some(notifier),
             ..Live::default()
         }
     }
@@ -70,7 +69,7 @@ impl Live {
         self.lock().history.clone()
     }
 
-    /// What is under a key; now, without the cost of a snapshot.
+    /// The entry of a key. The latest one is read without the cost of a snapshot.
     pub(crate) fn get(&self, key: &str, at: At) -> Result<Lookup, Error> {
         match at {
             At::Latest => Ok(self.lock().history.latest(key)),
@@ -86,7 +85,7 @@ impl Live {
         self.lock().history.oldest()
     }
 
-    /// Makes the writes of a transaction and tells who watches. Gives the newest
+    /// Makes the writes of a transaction and notifies watchers. Gives the newest
     /// revision; `None` if the writes change nothing.
     pub(crate) fn commit(
         &self,
@@ -94,41 +93,42 @@ impl Live {
         now: Moment,
     ) -> Result<Option<Revision>, Error> {
         let mut state = self.lock();
-        let State { history, feeds, .. } = &mut *state;
+        let State {
+            history, queues, ..
+        } = &mut *state;
         let batches = history.commit(transaction, now)?;
         let Some(last) = batches.last() else {
             return Ok(None);
         };
         let revision = last.revision;
-        let waiting: Vec<_> = batches.iter().flat_map(|b| feeds.publish(b)).collect();
+        let waiting: Vec<_> = batches.iter().flat_map(|b| queues.publish(b)).collect();
         let stale = batches
             .iter()
             .filter_map(|b| history.earlier(b.revision, FRESH));
         let stale: Vec<Batch> = stale.collect();
         drop(state);
 
-        // Wakers, and the memos in what is forgotten, run code that is not
-        // ours: never under the lock.
+        // Wakers, and the destructors of memos, run code of callers: never under the lock.
         self.wake(waiting);
         forget_derived(stale);
         Ok(Some(revision))
     }
 
     fn wake(&self, watchers: Vec<Waker>) {
-        match &self.bell {
+        match &self.notifier {
             _ if watchers.is_empty() => {}
-            Some(bell) => bell.wake(watchers),
+            Some(notifier) => notifier.wake(watchers),
             None => watchers.into_iter().for_each(Waker::wake),
         }
     }
 
-    /// Forgets what `slice` takes off the history, until that is less than a [`SLICE`].
+    /// Forgets what `slice` removes from the history, until that is less than a [`SLICE`].
     pub(crate) fn forget(&self, mut slice: impl FnMut(&mut History) -> Vec<Batch>) {
         loop {
             let forgotten = {
                 let mut state = self.lock();
                 let forgotten = slice(&mut state.history);
-                state.feeds.forget(&forgotten);
+                state.queues.forget(&forgotten);
                 forgotten
             };
             if forgotten.len() < SLICE {
@@ -137,13 +137,13 @@ impl Live {
         }
     }
 
-    /// Moves on to a history that has grown by `batches` and lost `forgotten`.
+    /// Replaces the history by one with `batches` more and `forgotten` less.
     pub(crate) fn advance(&self, history: History, batches: &[Batch], forgotten: &[Batch]) {
         let mut state = self.lock();
         let replaced = std::mem::replace(&mut state.history, history);
-        let feeds = &mut state.feeds;
-        let waiting: Vec<_> = batches.iter().flat_map(|b| feeds.publish(b)).collect();
-        feeds.forget(forgotten);
+        let queues = &mut state.queues;
+        let waiting: Vec<_> = batches.iter().flat_map(|b| queues.publish(b)).collect();
+        queues.forget(forgotten);
         let stale = batches
             .iter()
             .filter_map(|b| state.history.earlier(b.revision, FRESH));
@@ -160,9 +160,11 @@ impl Live {
         after: Revision,
     ) -> Result<Watch, Error> {
         let mut state = self.lock();
-        let State { history, feeds, .. } = &mut *state;
+        let State {
+            history, queues, ..
+        } = &mut *state;
         history.check_kept(after)?;
-        let watcher = feeds.open(range, after, history);
+        let watcher = queues.open(range, after, history);
         Ok(Watch::new(LiveWatch {
             live: Arc::clone(self),
             watcher,
@@ -170,22 +172,22 @@ impl Live {
         }))
     }
 
-    /// Ends the watches, once they have read what there is.
+    /// Ends the watches after they have read all changes.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let waiting = state.feeds.take_waiting();
+        let waiting = state.queues.take_waiting();
         drop(state);
         self.wake(waiting);
-        if let Some(bell) = &self.bell {
-            bell.close();
+        if let Some(notifier) = &self.notifier {
+            notifier.close();
         }
     }
 
     /// How many ranges are watched.
     #[cfg(test)]
-    pub(crate) fn feeds(&self) -> usize {
-        self.lock().feeds.len()
+    pub(crate) fn queues(&self) -> usize {
+        self.lock().queues.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -193,15 +195,15 @@ impl Live {
     }
 }
 
-/// A watcher's place in the queue of its range.
+/// A watcher's position in the queue of its range.
 struct LiveWatch {
     live: Arc<Live>,
     watcher: WatcherId,
-    /// Everything up to here has been handed out.
+    /// The watch has returned everything up to this revision.
     seen: Revision,
 }
 
-/// Drops what watchers derived from changes, which they hardly need any more.
+/// Empties the memos of changes that nearly all watchers have seen.
 fn forget_derived(stale: impl IntoIterator<Item = Batch>) {
     for batch in stale {
         batch.changes.iter().for_each(|change| change.memo.forget());
@@ -212,21 +214,21 @@ impl WatchSource for LiveWatch {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Batch, Error>>> {
         let mut state = self.live.lock();
         let (oldest, closed) = (state.history.oldest(), state.closed);
-        let feed = state.feeds.feed(self.watcher);
-        if feed.has_lost_after(self.seen) {
+        let queue = state.queues.queue(self.watcher);
+        if queue.has_lost_after(self.seen) {
             return Poll::Ready(Some(Err(Error::Compacted {
                 asked: self.seen,
                 oldest,
             })));
         }
-        if let Some(batch) = feed.next_after(self.seen) {
+        if let Some(batch) = queue.next_after(self.seen) {
             self.seen = batch.revision;
             return Poll::Ready(Some(Ok(batch)));
         }
         if closed {
             return Poll::Ready(None);
         }
-        let replaced = feed.wait(self.watcher, cx.waker());
+        let replaced = queue.wait(self.watcher, cx.waker());
         drop(state);
         drop(replaced);
         Poll::Pending
@@ -235,11 +237,11 @@ impl WatchSource for LiveWatch {
     fn progress(&self) -> Revision {
         let mut state = self.live.lock();
         let newest = state.history.newest();
-        let feed = state.feeds.feed(self.watcher);
-        if feed.has_lost_after(self.seen) {
+        let queue = state.queues.queue(self.watcher);
+        if queue.has_lost_after(self.seen) {
             return self.seen;
         }
-        match feed.next_after(self.seen) {
+        match queue.next_after(self.seen) {
             Some(unread) => Revision(unread.revision.0 - 1),
             None => newest.max(self.seen),
         }
@@ -248,7 +250,7 @@ impl WatchSource for LiveWatch {
 
 impl Drop for LiveWatch {
     fn drop(&mut self) {
-        let left = self.live.lock().feeds.close(self.watcher);
+        let left = self.live.lock().queues.close(self.watcher);
         drop(left);
     }
 }

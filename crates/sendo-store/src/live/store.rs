@@ -1,4 +1,4 @@
-//! What every store on a [`Live`] state does in the same way.
+//! The part of [`Store`] that all stores with a [`Live`] state have in common.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use super::Live;
 use crate::{At, Error, KeyRange, Lookup, Page, Revision, Store, Transaction, Watch};
 
-/// A store whose state is in this process: all but the writes is alike.
-pub(crate) trait OnLive: Send + Sync + 'static {
+/// A store whose state is in this process. Only the writes differ between back ends.
+pub(crate) trait LiveStore: Send + Sync + 'static {
     fn live(&self) -> &Arc<Live>;
 
     /// See [`Store::health`].
@@ -17,11 +17,11 @@ pub(crate) trait OnLive: Send + Sync + 'static {
     /// See [`Store::commit`].
     fn write(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>>;
 
-    /// See [`Store::compact`]; `through` has happened.
+    /// See [`Store::compact`]; `through` is not ahead of the newest revision.
     fn forget(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>>;
 }
 
-impl<S: OnLive> Store for S {
+impl<S: LiveStore> Store for S {
     fn get<'a>(&'a self, key: &'a str, at: At) -> BoxFuture<'a, Result<Lookup, Error>> {
         Box::pin(async move { self.live().get(key, at) })
     }

@@ -1,4 +1,4 @@
-//! A store in this process's memory.
+//! The store in this process's memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use sendo_world::{Clock, World};
 
-use crate::live::{Bell, Live, OnLive, SLICE};
+use crate::live::{Live, LiveStore, Notifier, SLICE};
 use crate::{Error, Retention, Revision, Transaction};
 
-/// A [`Store`](crate::Store) in this process's memory; gone with it.
+/// A [`Store`](crate::Store) in this process's memory.
 ///
-/// Reads work on snapshots and keep nobody waiting. Watches of one range share
+/// Reads work on snapshots and block nobody. Watches of one range share
 /// one queue, and a commit touches only the queues of ranges that contain its
 /// keys. Dropping the store ends its watches once they have read what was
 /// committed.
@@ -22,7 +22,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty store. `clock` tells the age of changes.
+    /// An empty store. `clock` measures the age of changes.
     pub fn new(clock: Clock, retention: Retention) -> Self {
         Memory {
             live: Arc::default(),
@@ -31,11 +31,11 @@ impl Memory {
         }
     }
 
-    /// An empty store whose watchers are woken by a task of `world`, so that who
-    /// commits is answered first. When `world` stops, commits wake them again.
+    /// An empty store whose watchers are woken by a task of `world`, so that a commit returns before
+    /// its watchers run. After `world` has stopped, commits wake them themselves.
     pub fn in_world(world: &World, retention: Retention) -> Self {
         Memory {
-            live: Arc::new(Live::with_bell(Bell::rung_by(world.tasks()))),
+            live: Arc::new(Live::with_notifier(Notifier::on_tasks(world.tasks()))),
             retention,
             clock: world.clock().clone(),
         }
@@ -57,7 +57,7 @@ impl Memory {
     }
 }
 
-impl OnLive for Memory {
+impl LiveStore for Memory {
     fn live(&self) -> &Arc<Live> {
         &self.live
     }

@@ -1,3 +1,5 @@
+//! Tests of the store in memory: the contract, retention, watches and their queues.
+
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
@@ -19,7 +21,7 @@ async fn open(keep: Option<usize>) -> Memory {
 
 crate::contract!(open);
 
-mod woken_by_a_task {
+mod with_a_notifier {
     use super::*;
 
     async fn open(keep: Option<usize>) -> Memory {
@@ -28,7 +30,7 @@ mod woken_by_a_task {
             keep_changes: keep.unwrap_or(defaults.keep_changes),
             ..defaults
         };
-        // Its tasks end with it, so it stays.
+        // The tasks of a world end when it is dropped, so it is leaked.
         let world: &World = Box::leak(Box::new(World::seeded(0)));
         Memory::in_world(world, retention)
     }
@@ -44,7 +46,7 @@ async fn watchers_are_woken_after_the_commit_and_when_the_world_has_stopped_with
     let counter = Counter::new(&store);
     counter.wait(&mut watch);
     put(&store, "a", "1").await;
-    assert_eq!(counter.woken(), 0, "who commits is answered first");
+    assert_eq!(counter.woken(), 0, "the commit returns first");
     tokio::task::yield_now().await;
     assert_eq!(counter.woken(), 1);
 
@@ -52,7 +54,11 @@ async fn watchers_are_woken_after_the_commit_and_when_the_world_has_stopped_with
     counter.wait(&mut watch);
     world.tasks().stop().await;
     put(&store, "a", "2").await;
-    assert_eq!(counter.woken(), 2, "nobody else is there to do it");
+    assert_eq!(
+        counter.woken(),
+        2,
+        "the task has ended, so the commit wakes it"
+    );
 }
 
 fn memory(options: Retention) -> Memory {
@@ -97,7 +103,7 @@ async fn history_is_bounded_by_its_number_of_changes() {
     let three = Transaction::new().put("a", "").put("b", "").put("c", "");
     store.commit(three).await.unwrap();
     assert_eq!(store.oldest(), Revision(18));
-    // Forgotten with its three changes, it leaves room for as many.
+    // The transaction with three changes is forgotten as a whole, so three more are kept.
     put_times(&store, 20).await;
     assert_eq!(store.oldest(), Revision(36));
 }
@@ -231,7 +237,7 @@ async fn what_watchers_derived_from_a_change_is_forgotten_after_a_while() {
 }
 
 #[tokio::test]
-async fn watches_opened_after_one_another_begin_where_each_asked() {
+async fn watches_of_one_range_begin_at_their_own_revisions() {
     let store = memory(Retention::default());
     put_times(&store, 40).await;
     let starts = [30, 10, 20, 10, 0, 0, 39];
@@ -243,7 +249,7 @@ async fn watches_opened_after_one_another_begin_where_each_asked() {
 }
 
 #[tokio::test]
-async fn much_is_forgotten_as_well_as_little() {
+async fn more_than_a_slice_is_forgotten_at_once() {
     let store = open(Some(2 * SLICE)).await;
     let mut watch = store.watch(KeyRange::all(), Revision(0)).unwrap();
     put_times(&store, 2 * SLICE).await;
@@ -257,7 +263,7 @@ async fn much_is_forgotten_as_well_as_little() {
     assert_eq!(store.oldest(), store.revision());
 }
 
-/// Counts how often it is woken, and uses the store, if it is still there, to do so.
+/// Counts how often it is woken, and reads the store then, which must not be locked.
 struct Counter {
     woken: AtomicUsize,
     store: Weak<Memory>,
@@ -331,14 +337,14 @@ async fn a_commit_wakes_the_watches_of_its_keys_alone_and_holds_no_lock() {
 }
 
 #[tokio::test]
-async fn a_queue_goes_with_its_last_watch() {
+async fn a_queue_is_removed_with_its_last_watch() {
     let store = memory(Retention::default());
     let one = store.watch(KeyRange::prefix("a"), Revision(0)).unwrap();
     let two = store.watch(KeyRange::prefix("a"), Revision(0)).unwrap();
     let other = store.watch(KeyRange::one("a"), Revision(0)).unwrap();
-    assert_eq!(store.live.feeds(), 2);
+    assert_eq!(store.live.queues(), 2);
     drop((one, two));
-    assert_eq!(store.live.feeds(), 1);
+    assert_eq!(store.live.queues(), 1);
     drop(other);
-    assert_eq!(store.live.feeds(), 0);
+    assert_eq!(store.live.queues(), 0);
 }

@@ -1,4 +1,8 @@
-//! Conditions of a Deployment, with the rules by which they change.
+//! The conditions of a Deployment.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/util/deployment_util.go`: `NewDeploymentCondition`,
+//!   `SetDeploymentCondition`, `RemoveDeploymentCondition`
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,7 +12,7 @@ pub(super) const AVAILABLE: &str = "Available";
 pub(super) const PROGRESSING: &str = "Progressing";
 pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// Why a rollout moves or does not: the reasons of `Progressing`.
+/// The reasons of the condition `Progressing`.
 pub(super) mod reason {
     pub(crate) const CREATED: &str = "NewReplicaSetCreated";
     pub(crate) const FOUND: &str = "FoundNewReplicaSet";
@@ -28,7 +32,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn of(deployment: &Deployment, now: Timestamp) -> Self {
+    pub(super) fn from_deployment(deployment: &Deployment, now: Timestamp) -> Self {
         let status = deployment.status.as_ref();
         Conditions {
             list: status
@@ -48,22 +52,22 @@ impl Conditions {
         condition.and_then(|c| c.reason.as_deref()).unwrap_or("")
     }
 
-    /// Sets a condition. One with this status and reason already stays as it is.
+    /// Sets a condition, unless it has this status and reason already.
     pub(super) fn set(&mut self, kind: &str, status: &str, reason: &str, message: String) {
         let is_same = |known: &DeploymentCondition| {
             known.status == status && known.reason.as_deref() == Some(reason)
         };
         if !self.get(kind).is_some_and(is_same) {
-            self.renew(kind, status, reason, message);
+            self.update(kind, status, reason, message);
         }
     }
 
-    /// Sets a condition as of now, whatever it was before; since when it has
-    /// its status is kept.
-    pub(super) fn renew(&mut self, kind: &str, status: &str, reason: &str, message: String) {
+    /// Sets a condition with the current time as its update time. Its transition time stays if its
+    /// status does.
+    pub(super) fn update(&mut self, kind: &str, status: &str, reason: &str, message: String) {
         let before = self.get(kind).filter(|known| known.status == status);
         let since = before.and_then(|known| known.last_transition_time.clone());
-        self.put(DeploymentCondition {
+        self.replace(DeploymentCondition {
             type_: kind.to_owned(),
             status: status.to_owned(),
             reason: Some(reason.to_owned()),
@@ -73,8 +77,8 @@ impl Conditions {
         });
     }
 
-    /// Puts a condition last, in place of the one of its type.
-    pub(super) fn put(&mut self, condition: DeploymentCondition) {
+    /// Removes the condition of this type and appends this one.
+    pub(super) fn replace(&mut self, condition: DeploymentCondition) {
         self.remove(&condition.type_);
         self.list.push(condition);
     }
@@ -114,7 +118,7 @@ mod tests {
         let condition = conditions.get(PROGRESSING).unwrap().clone();
         assert_eq!(condition.message.as_deref(), Some("made"));
 
-        // Another reason is an update, but no transition.
+        // Another reason changes the update time, but not the transition time.
         conditions.set(
             PROGRESSING,
             "True",
@@ -126,12 +130,12 @@ mod tests {
         assert_ne!(updated.last_update_time, condition.last_update_time);
 
         conditions.set(PROGRESSING, "False", reason::TIMED_OUT, "stuck".to_owned());
-        let turned = conditions.get(PROGRESSING).unwrap();
-        assert_eq!(turned.last_transition_time, Some(Time(conditions.now)));
+        let changed = conditions.get(PROGRESSING).unwrap();
+        assert_eq!(changed.last_transition_time, Some(Time(conditions.now)));
     }
 
     #[test]
-    fn what_changed_last_stands_last() {
+    fn the_condition_that_changed_last_is_last() {
         let mut conditions = at(1);
         conditions.set(PROGRESSING, "True", reason::CREATED, String::new());
         conditions.set(AVAILABLE, "True", "MinimumReplicasAvailable", String::new());

@@ -1,4 +1,8 @@
-//! Old sets are kept to roll back to, up to a limit.
+//! The revision history: old ReplicaSets are kept for rollbacks, up to a limit.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/sync.go`: `cleanupDeployment`
+//! - `pkg/controller/deployment/util/deployment_util.go`: `ReplicaSetsByRevision`
 
 use sendo::{ObjectExt, Result};
 
@@ -6,7 +10,7 @@ use super::revision::revision;
 use super::rollout::Rollout;
 use super::sets::{actual, by_age, size};
 
-/// Deletes the oldest empty sets beyond the limit.
+/// Deletes the oldest ReplicaSets without pods beyond the limit.
 pub(super) async fn prune(rollout: &Rollout<'_>) -> Result<()> {
     let limit = rollout.spec().and_then(|spec| spec.revision_history_limit);
     let Some(limit) = limit.filter(|limit| *limit != i32::MAX) else {
@@ -18,8 +22,8 @@ pub(super) async fn prune(rollout: &Rollout<'_>) -> Result<()> {
     let surplus = kept.len().saturating_sub(limit.max(0) as usize);
     for set in &kept[..surplus] {
         let observed = set.status.as_ref().and_then(|s| s.observed_generation);
-        let is_seen = set.metadata.generation.unwrap_or(0) <= observed.unwrap_or(0);
-        if size(set) == 0 && actual(set) == 0 && is_seen {
+        let is_observed = set.metadata.generation.unwrap_or(0) <= observed.unwrap_or(0);
+        if size(set) == 0 && actual(set) == 0 && is_observed {
             match rollout.cx.client().delete(*set).await {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => {}

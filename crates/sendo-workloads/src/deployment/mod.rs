@@ -1,11 +1,14 @@
-//! Rolls out the template of a Deployment: a ReplicaSet for each template it
-//! had, the newest growing while the others shrink, within what the strategy allows.
+//! Rolls out the pod template of a Deployment: there is a ReplicaSet for each template
+//! it has had. The newest grows while the others shrink, within the bounds of the strategy.
 //!
-//! The rooms: `claim` finds the sets that are this
-//! Deployment's; `template` and `revision` tell the new one from the old and
-//! number them; `rolling`, `recreate` and `proportion` decide sizes; `history`
-//! forgets old sets; `status` and `conditions` write down what came of it.
-//! `rollout` is what they all work on.
+//! `claim` finds the ReplicaSets of the Deployment; `template` and `revision` tell
+//! the new one from the old ones and number them; `rolling`, `recreate` and
+//! `proportion` decide about sizes; `history` deletes old ReplicaSets; `status` and
+//! `conditions` report. `rollout` is the state that they share.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/deployment_controller.go`: `NewDeploymentController`,
+//!   `getDeploymentsForReplicaSet`, `syncDeployment`
 
 mod bounds;
 mod conditions;
@@ -37,7 +40,7 @@ use crate::pods::{self, Pod};
 static BY_CONTROLLER: Index<ReplicaSet, Uid> =
     Index::new("replicasets-by-controller", |set| set.controller());
 
-/// ReplicaSets that nobody controls, by namespace.
+/// ReplicaSets without a controller, by namespace.
 static ORPHANS: Index<ReplicaSet, String> = Index::new("orphaned-replicasets", |set| {
     let orphan = set.controller().is_none();
     orphan.then(|| set.namespace().unwrap_or_default().to_owned())
@@ -48,7 +51,7 @@ pub fn controller() -> Controller {
     Controller::new::<Deployment>()
         .named("deployment-controller")
         .owns::<ReplicaSet>()
-        .watches(kind::<ReplicaSet>(), map_object(that_may_adopt))
+        .watches(kind::<ReplicaSet>(), map_object(deployments_that_may_adopt))
         .reads::<Pod>()
         .index(&BY_CONTROLLER)
         .index(&ORPHANS)
@@ -57,8 +60,9 @@ pub fn controller() -> Controller {
         .reconcile(sync)
 }
 
-/// A set without a controller concerns every Deployment whose selector it matches.
-fn that_may_adopt(set: &ReplicaSet, cx: &Reader) -> Vec<ObjectKey> {
+/// The Deployments that may adopt a ReplicaSet: if it has no controller, those whose selector
+/// matches it.
+fn deployments_that_may_adopt(set: &ReplicaSet, cx: &Reader) -> Vec<ObjectKey> {
     if set.controller().is_some() {
         return Vec::new();
     }
@@ -72,7 +76,7 @@ fn that_may_adopt(set: &ReplicaSet, cx: &Reader) -> Vec<ObjectKey> {
         .keys()
 }
 
-/// The Deployment's selector; `None` if it has none that can be read, which matches nothing.
+/// The Deployment's selector; `None` if it is absent or invalid, which matches nothing.
 fn selector(deployment: &Deployment) -> Option<Selector> {
     let spec = deployment.spec.as_ref()?;
     Selector::try_from(&spec.selector).ok()
@@ -83,8 +87,8 @@ async fn sync(deployment: Arc<Deployment>, cx: Context) -> Result<Action> {
         return Ok(Action::done());
     };
     if selector.is_everything() {
-        let advice = "This deployment is selecting all pods. A non-empty selector is required.";
-        cx.event(Warning, "SelectingAll", advice);
+        let message = "This deployment is selecting all pods. A non-empty selector is required.";
+        cx.event(Warning, "SelectingAll", message);
         return Ok(Action::done());
     }
     let claim = Claim {
@@ -96,7 +100,7 @@ async fn sync(deployment: Arc<Deployment>, cx: Context) -> Result<Action> {
     let sets = claim.claim(|set| !set.is_being_deleted(), &cx).await?;
     let mut rollout = Rollout::new(&deployment, sets, &cx);
 
-    // What could not be done shows in the status before it is retried.
+    // A failure is reported in the status before the sync is retried.
     let advanced = rollout.advance().await;
     let again = rollout.write_status(advanced.as_ref().ok()).await;
     advanced?;

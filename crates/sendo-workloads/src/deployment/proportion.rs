@@ -1,5 +1,10 @@
-//! Scaling during a rollout: what is added or removed is divided among the sets
-//! by their size, so that a template that is not yet trusted does not gain by it.
+//! Proportional scaling during a rollout: added or removed replicas are divided among the
+//! ReplicaSets by size, so that the ratio of old to new pods stays.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/sync.go`: `scale`
+//! - `pkg/controller/deployment/util/deployment_util.go`: `FindActiveOrLatest`, `IsSaturated`,
+//!   `GetReplicaSetProportion`, `getReplicaSetFraction`
 
 use std::cmp::Ordering;
 
@@ -7,15 +12,15 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use sendo::{ObjectExt, Result};
 
 use super::bounds::Bounds;
-use super::revision::{self, noted};
+use super::revision::{self, annotated_number};
 use super::rollout::Rollout;
 use super::sets::{available, by_age, size, total};
 
-/// Brings the sets to what the Deployment wants together.
+/// Scales the ReplicaSets to the replicas of the Deployment.
 pub(super) async fn scale(rollout: &mut Rollout<'_>) -> Result<()> {
     let wanted = rollout.bounds.replicas;
     let scaler = rollout.scaler();
-    if let Some(only) = only_active_or_newest(rollout) {
+    if let Some(only) = active_or_latest(rollout) {
         scaler.resize(only, wanted).await?;
         return Ok(());
     }
@@ -38,42 +43,44 @@ pub(super) async fn scale(rollout: &mut Rollout<'_>) -> Result<()> {
         let active = rollout.sets().filter(|set| size(set) > 0).collect();
         divide(active, rollout.bounds, reported)
     };
-    // The largest first, as they were divided.
+    // In the order of `divide`: the largest first.
     for (name, to) in sizes {
         let sets = rollout.old.iter_mut().chain(&mut rollout.new);
         for set in sets.filter(|set| set.name() == name) {
-            scaler.resize_and_note(set, to).await?;
+            scaler.resize_and_annotate(set, to).await?;
         }
     }
     Ok(())
 }
 
-/// The set to scale alone: the only one with pods, or if none has any the newest.
-fn only_active_or_newest<'a>(rollout: &'a mut Rollout<'_>) -> Option<&'a mut ReplicaSet> {
+/// The ReplicaSet to scale alone: the only active one, or the newest if none is active.
+fn active_or_latest<'a>(rollout: &'a mut Rollout<'_>) -> Option<&'a mut ReplicaSet> {
     let active = rollout.sets().filter(|set| size(set) > 0).count();
     let mut sets = rollout.old.iter_mut().chain(&mut rollout.new);
     match active {
-        // The new one is last in the chain, before it the youngest of the old.
+        // The new one is the last of the iterator, and the youngest old one comes before it.
         0 => sets.last(),
         1 => sets.find(|set| size(set) > 0),
         _ => None,
     }
 }
 
-/// Whether the set has all pods that are wanted, and all serve.
+/// Whether the ReplicaSet has all replicas of the Deployment, and all are available.
 fn is_saturated(set: &ReplicaSet, wanted: i32) -> bool {
-    size(set) == wanted && available(set) == wanted && noted(set, revision::DESIRED) == Some(wanted)
+    size(set) == wanted
+        && available(set) == wanted
+        && annotated_number(set, revision::DESIRED_REPLICAS) == Some(wanted)
 }
 
-/// The size that each of the sets is to have, the largest set first.
+/// The new size of each ReplicaSet, the largest one first.
 fn divide(mut active: Vec<&ReplicaSet>, bounds: Bounds, reported: i32) -> Vec<(String, i32)> {
     let allowed = if bounds.replicas > 0 {
-        bounds.most()
+        bounds.max_replicas()
     } else {
         0
     };
     let to_add = allowed - total(active.iter().copied(), size);
-    // Of equal sets, the newer grows first and the older shrinks first.
+    // Of ReplicaSets of equal size, the newest grows first and the oldest shrinks first.
     active.sort_by(|a, b| {
         let by_size = size(b).cmp(&size(a));
         by_size.then_with(|| match to_add.cmp(&0) {
@@ -94,7 +101,7 @@ fn divide(mut active: Vec<&ReplicaSet>, bounds: Bounds, reported: i32) -> Vec<(S
     sizes
 }
 
-/// How many of `to_add` replicas, negative to remove, go to this set.
+/// How many of the `to_add` replicas, which is negative to remove some, this ReplicaSet gets.
 fn share(set: &ReplicaSet, bounds: Bounds, reported: i32, to_add: i32, added: i32) -> i32 {
     let left = to_add - added;
     let fraction = fraction(set, bounds, reported);
@@ -105,19 +112,19 @@ fn share(set: &ReplicaSet, bounds: Bounds, reported: i32, to_add: i32, added: i3
     }
 }
 
-/// By how much the set would change if all changed alike.
+/// By how much the size of the ReplicaSet changes if all change in proportion.
 fn fraction(set: &ReplicaSet, bounds: Bounds, reported: i32) -> i32 {
     if bounds.replicas == 0 {
         return -size(set);
     }
-    // Before the scaling there were this many at most.
-    let noted = noted(set, revision::MOST).filter(|most| *most > 0);
-    let before = noted.unwrap_or(reported);
+    // How many pods were allowed before the scaling.
+    let annotated = annotated_number(set, revision::MAX_REPLICAS).filter(|most| *most > 0);
+    let before = annotated.unwrap_or(reported);
     if before == 0 {
         return 0;
     }
-    let scaled = f64::from(size(set)) * f64::from(bounds.most()) / f64::from(before);
-    // A float this near to two i32 converts exactly once it is rounded.
+    let scaled = f64::from(size(set)) * f64::from(bounds.max_replicas()) / f64::from(before);
+    // A quotient of products of `i32` is exact enough in `f64` for rounding to an integer.
     scaled.round() as i32 - size(set)
 }
 
@@ -131,7 +138,7 @@ mod tests {
             "metadata": {
                 "name": name,
                 "creationTimestamp": format!("2026-01-01T00:00:{:02}Z", 60 - age),
-                "annotations": {revision::MOST: most.to_string()},
+                "annotations": {revision::MAX_REPLICAS: most.to_string()},
             },
             "spec": {"replicas": size, "selector": {}},
         }))
@@ -157,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn sets_grow_in_proportion() {
+    fn replica_sets_grow_in_proportion() {
         let sets = [set("old", 2, 8, 13), set("new", 1, 5, 13)];
         let sizes = divided(&sets, bounds(20, 6));
         assert_eq!(sizes, named(&[("old", 16), ("new", 10)]));
     }
 
     #[test]
-    fn what_rounding_leaves_goes_to_the_largest() {
+    fn the_rest_from_rounding_goes_to_the_largest() {
         let sets = [set("a", 3, 4, 10), set("b", 2, 3, 10), set("c", 1, 3, 10)];
         let sizes = divided(&sets, bounds(14, 1));
         assert_eq!(sizes.iter().map(|(_, size)| size).sum::<i32>(), 15);
@@ -172,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_the_newer_grows_and_the_older_shrinks() {
+    fn of_equal_sizes_the_newer_grows_and_the_older_shrinks() {
         let sets = [set("old", 2, 5, 10), set("new", 1, 5, 10)];
         assert_eq!(
             divided(&sets, bounds(11, 0)),
@@ -185,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn to_zero_all_go() {
+    fn scaling_to_zero_removes_all_pods() {
         let sets = [set("old", 2, 5, 10), set("new", 1, 3, 10)];
         assert_eq!(
             divided(&sets, bounds(0, 1)),

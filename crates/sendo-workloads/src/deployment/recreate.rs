@@ -1,4 +1,7 @@
-//! Recreate: all old pods end before the first new one starts.
+//! The strategy `Recreate`: all old pods terminate before the first new one is created.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/recreate.go`
 
 use sendo::{ObjectExt, Result};
 
@@ -7,7 +10,8 @@ use super::sets::actual;
 use super::{history, status};
 use crate::pods::{self, Pod};
 
-/// One step: old pods away, or else new ones, or else done.
+/// Scales the old ReplicaSets to zero; once no old pod runs, scales up the new one; once that is
+/// complete, cleans up the history.
 pub(super) async fn advance(rollout: &mut Rollout<'_>) -> Result<()> {
     let scaler = rollout.scaler();
     let mut shrunk = false;
@@ -30,7 +34,7 @@ pub(super) async fn advance(rollout: &mut Rollout<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A pod that is on its way out may still hold what the next one needs.
+/// Whether old pods run or are terminating: these may still use what new pods need.
 fn old_pods_run(rollout: &Rollout<'_>) -> bool {
     rollout.old.iter().any(|set| {
         let pods = rollout.cx.list::<Pod>().by(&pods::BY_CONTROLLER, set.uid());

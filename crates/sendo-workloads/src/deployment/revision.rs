@@ -1,4 +1,8 @@
-//! Revisions: how the sets of a Deployment are numbered, and what they remember.
+//! Revisions: the annotations that number the ReplicaSets of a Deployment and record its sizes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/util/deployment_util.go`: `MaxRevision`, `Revision`,
+//!   `SetNewReplicaSetAnnotations`, `skipCopyAnnotation`, `SetReplicasAnnotations`
 
 use std::collections::BTreeMap;
 
@@ -7,42 +11,41 @@ use sendo::ObjectExt;
 
 use super::bounds::Bounds;
 
-/// The number of a template among those of its Deployment.
+/// The revision of a ReplicaSet, or the current one of a Deployment.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The numbers a set had before a rollback gave it another.
+/// The revisions that a ReplicaSet had before rollbacks gave it later ones.
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// How many replicas the Deployment wanted when the set was last sized.
-pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// How many it allowed for at most then.
-pub(super) const MOST: &str = "deployment.kubernetes.io/max-replicas";
+/// The replicas of the Deployment when the ReplicaSet was last scaled.
+pub(super) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
+/// The maximum number of pods, with surge, at that time.
+pub(super) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
-/// Annotations of the Deployment that say nothing about its sets.
+/// Annotations of the Deployment that are not copied to its ReplicaSets.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "deprecated.deployment.rollback.to",
     REVISION,
     HISTORY,
-    DESIRED,
-    MOST,
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
 ];
 
-/// How long a history may get; the oldest numbers go first.
-const LONGEST_HISTORY: usize = 2000;
+/// The maximum length of the revision history in bytes; the oldest revisions are removed first.
+const MAX_HISTORY_LENGTH: usize = 2000;
 
-/// The set's revision, 0 if it has none.
+/// The revision of a ReplicaSet, 0 if it has none.
 pub(super) fn revision(set: &ReplicaSet) -> i64 {
     let text = set.annotation(REVISION);
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The revision a set gets that is newer than `old`.
+/// The revision of a ReplicaSet that is newer than the `old` ones.
 pub(super) fn next<'a>(old: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     old.into_iter().map(revision).max().unwrap_or(0) + 1
 }
 
-/// Gives the set of the current template the annotations of its Deployment and
-/// its revision. A set that had one before, because the Deployment was rolled
-/// back to it, remembers that.
+/// Copies the annotations of the Deployment to the ReplicaSet of the current template, and sets
+/// its revision. A revision that it had before a rollback to it goes to its revision history.
 pub(super) fn annotate(set: &mut ReplicaSet, deployment: &Deployment, next: i64) {
     let before = set.annotation(REVISION).map(str::to_owned);
     let annotations = set.metadata.annotations.get_or_insert_default();
@@ -55,49 +58,52 @@ pub(super) fn annotate(set: &mut ReplicaSet, deployment: &Deployment, next: i64)
         None => 0,
         Some(text) => match text.parse::<i64>() {
             Ok(number) => number,
-            // Somebody wrote there what is no number: it is theirs.
+            // A user has changed the annotation to something that is no number: leave it.
             Err(_) => return,
         },
     };
-    // Old sets may have been deleted since: a revision never goes back.
+    // Old ReplicaSets may have been deleted meanwhile: a revision never becomes less.
     if number >= next {
         return;
     }
     annotations.insert(REVISION.to_owned(), next.to_string());
     if let Some(before) = before {
-        remember(annotations, &before);
+        append_to_history(annotations, &before);
     }
 }
 
-fn remember(annotations: &mut BTreeMap<String, String>, revision: &str) {
+fn append_to_history(annotations: &mut BTreeMap<String, String>, revision: &str) {
     let known = annotations.get(HISTORY).map(String::as_str).unwrap_or("");
     let mut numbers: Vec<&str> = known.split(',').filter(|n| !n.is_empty()).collect();
     numbers.push(revision);
     let length = |numbers: &[&str]| numbers.iter().map(|n| n.len() + 1).sum::<usize>() - 1;
-    while numbers.len() > 1 && length(&numbers) > LONGEST_HISTORY {
+    while numbers.len() > 1 && length(&numbers) > MAX_HISTORY_LENGTH {
         numbers.remove(0);
     }
     let history = numbers.join(",");
     annotations.insert(HISTORY.to_owned(), history);
 }
 
-/// Notes what the Deployment wants now, by which a later sync tells a scaling
-/// from a rollout. Says whether that was news.
-pub(super) fn note_sizes(set: &mut ReplicaSet, bounds: Bounds) -> bool {
+/// Sets the annotations about sizes, by which a later sync detects that the Deployment was
+/// scaled. Returns whether they have changed.
+pub(super) fn annotate_replicas(set: &mut ReplicaSet, bounds: Bounds) -> bool {
     let annotations = set.metadata.annotations.get_or_insert_default();
-    let mut news = false;
-    for (name, number) in [(DESIRED, bounds.replicas), (MOST, bounds.most())] {
+    let mut changed = false;
+    for (name, number) in [
+        (DESIRED_REPLICAS, bounds.replicas),
+        (MAX_REPLICAS, bounds.max_replicas()),
+    ] {
         let number = number.to_string();
         if annotations.get(name) != Some(&number) {
             annotations.insert(name.to_owned(), number);
-            news = true;
+            changed = true;
         }
     }
-    news
+    changed
 }
 
-/// A number noted in an annotation, if it is one.
-pub(super) fn noted(set: &ReplicaSet, annotation: &str) -> Option<i32> {
+/// The number in an annotation, if it is one and not negative.
+pub(super) fn annotated_number(set: &ReplicaSet, annotation: &str) -> Option<i32> {
     let number: i32 = set.annotation(annotation)?.parse().ok()?;
     (number >= 0).then_some(number)
 }
@@ -121,8 +127,8 @@ mod tests {
     fn a_new_set_takes_the_next_revision_and_the_annotations() {
         let old = [set(json!({REVISION: "2"})), set(json!({REVISION: "oops"}))];
         let mut new = set(json!({}));
-        let theirs = json!({"team": "a", REVISION: "2", NOT_COPIED[0]: "{}"});
-        annotate(&mut new, &deployment(theirs), next(&old));
+        let annotations = json!({"team": "a", REVISION: "2", NOT_COPIED[0]: "{}"});
+        annotate(&mut new, &deployment(annotations), next(&old));
         assert_eq!(
             json!(new.metadata.annotations),
             json!({"team": "a", REVISION: "3"})
@@ -130,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_set_rolled_back_to_remembers_its_revisions() {
+    fn a_rollback_appends_to_the_revision_history() {
         let mut new = set(json!({REVISION: "4", HISTORY: "1,2"}));
         annotate(&mut new, &deployment(json!({})), 7);
         assert_eq!(new.annotation(REVISION), Some("7"));
         assert_eq!(new.annotation(HISTORY), Some("1,2,4"));
-        // The same again, or with old sets gone, changes nothing.
+        // Neither the same revision nor a lower one, after old ReplicaSets were deleted, changes it.
         let before = new.clone();
         annotate(&mut new, &deployment(json!({})), 7);
         annotate(&mut new, &deployment(json!({})), 1);
@@ -143,11 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn a_history_forgets_its_oldest() {
+    fn a_long_revision_history_loses_its_oldest() {
         let long = vec!["123456789"; 200].join(",");
         let mut new = set(json!({REVISION: "5", HISTORY: long}));
         annotate(&mut new, &deployment(json!({})), 6);
         let history = new.annotation(HISTORY).unwrap();
-        assert!(history.len() <= LONGEST_HISTORY && history.ends_with(",5"));
+        assert!(history.len() <= MAX_HISTORY_LENGTH && history.ends_with(",5"));
     }
 }

@@ -1,5 +1,9 @@
-//! Rolling update: the new set grows as far as the surge allows, the old ones
-//! shrink as far as enough pods stay available.
+//! The strategy `RollingUpdate`: the new ReplicaSet grows as far as `maxSurge` allows, the old ones
+//! shrink as far as `maxUnavailable` allows.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/rolling.go`
+//! - `pkg/controller/deployment/util/deployment_util.go`: `NewRSNewReplicas`
 
 use sendo::Result;
 
@@ -7,12 +11,13 @@ use super::rollout::Rollout;
 use super::sets::{available, size, total};
 use super::{history, status};
 
-/// One step: up, or else down, or else done.
+/// Scales up the new ReplicaSet, or else scales down old ones; once the rollout is complete,
+/// cleans up the history.
 pub(super) async fn advance(rollout: &mut Rollout<'_>) -> Result<()> {
     if rollout.new.is_none() {
         rollout.create_current().await?;
     }
-    if rollout.new.is_none() || grow(rollout).await? || shrink(rollout).await? {
+    if rollout.new.is_none() || scale_up_new(rollout).await? || scale_down_old(rollout).await? {
         return Ok(());
     }
     if status::is_complete(rollout.deployment) {
@@ -21,10 +26,10 @@ pub(super) async fn advance(rollout: &mut Rollout<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Brings the new set nearer to its final size, surplus pods down at once.
-async fn grow(rollout: &mut Rollout<'_>) -> Result<bool> {
+/// Scales the new ReplicaSet towards its final size, down in one step. Returns whether it changed.
+async fn scale_up_new(rollout: &mut Rollout<'_>) -> Result<bool> {
     let bounds = rollout.bounds;
-    let room = bounds.most() - total(rollout.sets(), size);
+    let may_be_added = bounds.max_replicas() - total(rollout.sets(), size);
     let scaler = rollout.scaler();
     let Some(new) = &mut rollout.new else {
         return Ok(false);
@@ -33,50 +38,50 @@ async fn grow(rollout: &mut Rollout<'_>) -> Result<bool> {
     let step = if missing < 0 {
         missing
     } else {
-        missing.min(room.max(0))
+        missing.min(may_be_added.max(0))
     };
     let to = size(new) + step;
     scaler.resize(new, to).await
 }
 
-/// Takes pods from old sets: first those that are not available anyway, then
-/// as many as there are available beyond what must be.
+/// Scales down old ReplicaSets: first by their unavailable pods, then by as many as are available
+/// beyond the minimum. Returns whether one changed.
 ///
-/// Pods that the new set has not yet made available are kept in reserve, so
-/// that a template that never comes up takes no further old pod with it.
-async fn shrink(rollout: &mut Rollout<'_>) -> Result<bool> {
+/// Unavailable pods of the new ReplicaSet count against what may be removed, so that a template
+/// whose pods never become available removes no further old pod.
+async fn scale_down_old(rollout: &mut Rollout<'_>) -> Result<bool> {
     let Some(new) = &rollout.new else {
         return Ok(false);
     };
-    let least = rollout.bounds.least_available();
+    let min_available = rollout.bounds.min_available();
     let unavailable = size(new) - available(new);
     let all = total(rollout.sets(), size);
-    let spare = all - least - unavailable;
-    if total(&rollout.old, size) == 0 || spare <= 0 {
+    let removable = all - min_available - unavailable;
+    if total(&rollout.old, size) == 0 || removable <= 0 {
         return Ok(false);
     }
     let scaler = rollout.scaler();
 
-    let mut taken = 0;
+    let mut removed = 0;
     for set in rollout.old.iter_mut() {
         let unhealthy = (size(set) - available(set)).max(0);
-        let step = unhealthy.min(size(set)).min(spare - taken);
+        let step = unhealthy.min(size(set)).min(removable - removed);
         if step > 0 {
             let to = size(set) - step;
             scaler.resize(set, to).await?;
-            taken += step;
+            removed += step;
         }
     }
 
-    let mut beyond = total(rollout.sets(), available) - least;
+    let mut surplus = total(rollout.sets(), available) - min_available;
     for set in rollout.old.iter_mut() {
-        let step = size(set).min(beyond);
+        let step = size(set).min(surplus);
         if step > 0 {
             let to = size(set) - step;
             scaler.resize(set, to).await?;
-            beyond -= step;
-            taken += step;
+            surplus -= step;
+            removed += step;
         }
     }
-    Ok(taken > 0)
+    Ok(removed > 0)
 }

@@ -1,4 +1,11 @@
-//! One sync of a Deployment: what was found, and what is done about it.
+//! One sync of a Deployment: its ReplicaSets, and the steps that change them.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/deployment_controller.go`: `syncDeployment`
+//! - `pkg/controller/deployment/sync.go`: `checkPausedConditions`, `getNewReplicaSet`,
+//!   `scaleReplicaSet`, `isScalingEvent`
+//! - `pkg/controller/deployment/util/deployment_util.go`: `FindNewReplicaSet`,
+//!   `NewRSNewReplicas`
 
 use std::sync::Arc;
 
@@ -8,36 +15,35 @@ use sendo::{Context, EventType::*, ObjectExt, ObjectKey, Result, client};
 
 use super::bounds::Bounds;
 use super::conditions::{Conditions, PROGRESSING, reason};
-use super::revision::{self, REVISION, noted};
+use super::revision::{self, REVISION, annotated_number};
 use super::sets::{self, by_age, size, total};
 use super::template::{self, HASH_LABEL};
 use super::{history, proportion, recreate, rolling};
 use crate::claim::controller_reference;
 
-/// A Deployment with its sets, and the part of its status that a sync decides.
+/// A Deployment with its ReplicaSets, and the part of its status that a sync changes.
 pub(super) struct Rollout<'a> {
     pub(super) deployment: &'a Deployment,
     pub(super) cx: &'a Context,
     pub(super) bounds: Bounds,
-    /// The set of the current template, if there is one.
+    /// The ReplicaSet of the current template, if there is one.
     pub(super) new: Option<ReplicaSet>,
-    /// The other sets, oldest first.
+    /// The other ReplicaSets, oldest first.
     pub(super) old: Vec<ReplicaSet>,
-    /// The current template's revision, once it is known.
+    /// The revision of the current template, once it is known.
     pub(super) revision: Option<String>,
-    /// How often a name was taken by a set of another template.
+    /// How often the name of the new ReplicaSet was that of one with another template.
     pub(super) collisions: Option<i32>,
     pub(super) conditions: Conditions,
 }
 
-/// What kind of sync it was.
+/// What a sync has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Pods were brought nearer to the current template: progress is expected.
+    /// It rolled out the current template: progress is expected.
     RollingOut,
-    /// Only sizes were changed, or nothing: the Deployment is paused, was just
-    /// scaled, or goes away.
-    Holding,
+    /// It scaled at most: the Deployment is paused, was just scaled, or is being deleted.
+    ScalingOnly,
 }
 
 impl<'a> Rollout<'a> {
@@ -48,36 +54,36 @@ impl<'a> Rollout<'a> {
     ) -> Self {
         let mut old: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
         old.sort_by(by_age);
-        // Should several sets have the current template, the oldest is the one.
+        // If several ReplicaSets have the current template, the oldest is the new one.
         let current = old.iter().position(|set| has_template_of(set, deployment));
         let new = current.map(|at| old.remove(at));
         let status = deployment.status.as_ref();
         Rollout {
             deployment,
             cx,
-            bounds: Bounds::of(deployment),
+            bounds: Bounds::from_deployment(deployment),
             new,
             old,
             revision: None,
             collisions: status.and_then(|status| status.collision_count),
-            conditions: Conditions::of(deployment, cx.now()),
+            conditions: Conditions::from_deployment(deployment, cx.now()),
         }
     }
 
-    /// Takes the next step.
+    /// Does the next step of the rollout.
     pub(super) async fn advance(&mut self) -> Result<Stage> {
         if self.deployment.is_being_deleted() {
-            return Ok(Stage::Holding);
+            return Ok(Stage::ScalingOnly);
         }
-        self.note_pause();
-        self.renew_current().await?;
+        self.set_paused_condition();
+        self.update_current().await?;
         let paused = self.spec().is_some_and(|spec| spec.paused == Some(true));
         if paused || self.was_scaled() {
             proportion::scale(self).await?;
             if paused {
                 history::prune(self).await?;
             }
-            return Ok(Stage::Holding);
+            return Ok(Stage::ScalingOnly);
         }
         match self.bounds.rolling {
             true => rolling::advance(self).await?,
@@ -90,12 +96,12 @@ impl<'a> Rollout<'a> {
         self.deployment.spec.as_ref()
     }
 
-    /// All sets: the old ones, then the new one.
+    /// All ReplicaSets: the old ones, then the new one.
     pub(super) fn sets(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.old.iter().chain(&self.new)
     }
 
-    /// The time within which a step must show, if there is a limit.
+    /// The progress deadline in seconds, if there is one.
     pub(super) fn deadline(&self) -> Option<i32> {
         let seconds = self.spec().and_then(|spec| spec.progress_deadline_seconds);
         seconds.filter(|seconds| *seconds != i32::MAX)
@@ -108,8 +114,9 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// The clock of the deadline stands still during a pause, and starts anew after it.
-    fn note_pause(&mut self) {
+    /// Sets the condition `Progressing` when the Deployment is paused or resumed: the progress
+    /// deadline does not apply during a pause, and starts again after it.
+    fn set_paused_condition(&mut self) {
         let known = self.conditions.reason(PROGRESSING);
         if self.deadline().is_none() || known == reason::TIMED_OUT {
             return;
@@ -125,8 +132,8 @@ impl<'a> Rollout<'a> {
         self.conditions.set(PROGRESSING, "Unknown", reason, message);
     }
 
-    /// Brings what the current set has from its Deployment up to date.
-    async fn renew_current(&mut self) -> Result<()> {
+    /// Updates what the new ReplicaSet copies from its Deployment.
+    async fn update_current(&mut self) -> Result<()> {
         let next = revision::next(&self.old);
         let min_ready = self.spec().and_then(|spec| spec.min_ready_seconds);
         let Some(known) = &mut self.new else {
@@ -151,24 +158,24 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// Whether the wanted number of replicas changed since the sets were sized.
+    /// Whether the replicas of the Deployment changed since the ReplicaSets were scaled.
     fn was_scaled(&self) -> bool {
         let active = self.sets().filter(|set| size(set) > 0);
-        let desired = |set| noted(set, revision::DESIRED);
+        let desired = |set| annotated_number(set, revision::DESIRED_REPLICAS);
         active
             .filter_map(desired)
             .any(|desired| desired != self.bounds.replicas)
     }
 
-    /// Makes the set of the current template. It is not there afterwards if its
-    /// name is taken, which the next sync avoids, or if the namespace goes away.
+    /// Creates the ReplicaSet of the current template. Creates none if its name is in use, which
+    /// the next sync avoids, or if the namespace is being deleted.
     pub(super) async fn create_current(&mut self) -> Result<()> {
         let next = revision::next(&self.old);
         let set = self.current_set(next);
         let replicas = size(&set);
         let created = match self.cx.client().create(&set).await {
             Ok(created) => created,
-            Err(error) if error.is_already_exists() => return self.take_existing(set.key()).await,
+            Err(error) if error.is_already_exists() => return self.use_existing(set.key()).await,
             Err(error) if error.is_namespace_gone() => return Ok(()),
             Err(error) => return Err(self.report_not_created(&set, error)),
         };
@@ -187,7 +194,7 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// The set as it is to be created, as large as there is room for.
+    /// The ReplicaSet to create, with as many replicas as the bounds allow.
     fn current_set(&self, revision: i64) -> ReplicaSet {
         let spec = self.spec().cloned().unwrap_or_default();
         let mut template = spec.template;
@@ -200,9 +207,9 @@ impl<'a> Rollout<'a> {
         let required = selector.match_labels.get_or_insert_default();
         required.insert(HASH_LABEL.to_owned(), hash.clone());
 
-        let room = self.bounds.most() - total(&self.old, size);
+        let may_be_added = self.bounds.max_replicas() - total(&self.old, size);
         let replicas = match self.bounds.rolling {
-            true => room.clamp(0, self.bounds.replicas),
+            true => may_be_added.clamp(0, self.bounds.replicas),
             false => self.bounds.replicas,
         };
         let mut set = ReplicaSet {
@@ -222,20 +229,20 @@ impl<'a> Rollout<'a> {
             status: None,
         };
         revision::annotate(&mut set, self.deployment, revision);
-        revision::note_sizes(&mut set, self.bounds);
+        revision::annotate_replicas(&mut set, self.bounds);
         set
     }
 
-    /// The name is taken: by our own set, if the cache was behind, or else by
-    /// another, and then the template gets another hash.
-    async fn take_existing(&mut self, key: ObjectKey) -> Result<()> {
-        let Some(taken) = self.cx.live().get::<ReplicaSet>(key).await? else {
+    /// The name is in use: by the ReplicaSet of the current template, if the cache did not have it
+    /// yet, or else by another one, and then the collision count changes the hash of the template.
+    async fn use_existing(&mut self, key: ObjectKey) -> Result<()> {
+        let Some(existing) = self.cx.live().get::<ReplicaSet>(key).await? else {
             return Ok(());
         };
-        let is_ours = taken.controller_of::<Deployment>() == Some(self.deployment.uid());
-        if is_ours && has_template_of(&taken, self.deployment) {
-            self.revision = taken.annotation(REVISION).map(str::to_owned);
-            self.new = Some(taken);
+        let is_controlled = existing.controller_of::<Deployment>() == Some(self.deployment.uid());
+        if is_controlled && has_template_of(&existing, self.deployment) {
+            self.revision = existing.annotation(REVISION).map(str::to_owned);
+            self.new = Some(existing);
         } else {
             self.collisions = Some(self.collisions.unwrap_or(0) + 1);
         }
@@ -263,7 +270,7 @@ fn has_template_of(set: &ReplicaSet, deployment: &Deployment) -> bool {
     }
 }
 
-/// Gives sets their sizes, and tells of it.
+/// Scales ReplicaSets, and records events about it.
 #[derive(Clone, Copy)]
 pub(super) struct Scaler<'a> {
     cx: &'a Context,
@@ -271,21 +278,20 @@ pub(super) struct Scaler<'a> {
 }
 
 impl Scaler<'_> {
-    /// Makes the set `to` pods large; says whether it was not.
+    /// Scales the ReplicaSet to `to` replicas. Returns whether it had another number.
     pub(super) async fn resize(self, set: &mut ReplicaSet, to: i32) -> Result<bool> {
         match size(set) == to {
             true => Ok(false),
-            false => self.resize_and_note(set, to).await,
+            false => self.resize_and_annotate(set, to).await,
         }
     }
 
-    /// The same, and notes on a set that has its size already what the
-    /// Deployment wants now.
-    pub(super) async fn resize_and_note(self, set: &mut ReplicaSet, to: i32) -> Result<bool> {
+    /// The same, but updates the annotations also if the ReplicaSet has `to` replicas already.
+    pub(super) async fn resize_and_annotate(self, set: &mut ReplicaSet, to: i32) -> Result<bool> {
         let from = size(set);
         let mut changed = set.clone();
-        let news = revision::note_sizes(&mut changed, self.bounds);
-        if from == to && !news {
+        let annotated = revision::annotate_replicas(&mut changed, self.bounds);
+        if from == to && !annotated {
             return Ok(false);
         }
         changed.spec.get_or_insert_default().replicas = Some(to);

@@ -1,4 +1,11 @@
-//! What a sync writes down, and whether the rollout moves.
+//! The status of a Deployment, and whether its rollout progresses.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/deployment/progress.go`
+//! - `pkg/controller/deployment/sync.go`: `syncDeploymentStatus`, `calculateStatus`
+//! - `pkg/controller/deployment/util/deployment_util.go`:
+//!   `GetTerminatingReplicaCountForReplicaSets`, `DeploymentComplete`, `DeploymentProgressing`,
+//!   `DeploymentTimedOut`
 
 use std::time::Duration;
 
@@ -11,14 +18,14 @@ use super::rollout::{Rollout, Stage};
 use super::sets::{actual, available, ready, size, total};
 
 impl Rollout<'_> {
-    /// Writes the status if it changed, and says when to look again because the
-    /// deadline may have passed by then. `stage` is what the sync did, `None` if
-    /// it failed.
+    /// Writes the status if it changed. Returns after what time to reconcile again because the
+    /// progress deadline may have passed by then. `stage` is what the sync did, `None` if it
+    /// failed.
     pub(super) async fn write_status(&mut self, stage: Option<&Stage>) -> Result<Option<Duration>> {
         let mut status = self.count();
         if stage == Some(&Stage::RollingOut) {
-            self.estimate_progress(&status);
-            self.take_over_failure();
+            self.set_progressing(&status);
+            self.copy_replica_failure();
         }
         let complete = is_complete_as(self.deployment, &status);
         status.conditions = self.conditions.clone().into_list();
@@ -29,9 +36,9 @@ impl Rollout<'_> {
             annotations.insert(REVISION.to_owned(), revision.clone());
         }
         let known = self.deployment.status.clone().unwrap_or_default();
-        let is_news = without_zeros(known) != status
+        let has_changed = without_zeros(known) != status
             || changed.annotation(REVISION) != self.deployment.annotation(REVISION);
-        if is_news {
+        if has_changed {
             changed.status = Some(status);
             self.cx.client().replace_status(&changed).await?;
         }
@@ -41,11 +48,11 @@ impl Rollout<'_> {
         })
     }
 
-    /// The numbers of the status.
+    /// The counts of the status; sets the condition `Available`.
     fn count(&mut self) -> DeploymentStatus {
         let available = total(self.sets(), available);
         let unavailable = total(self.sets(), size) - available;
-        let (status, why, message) = match available >= self.bounds.least_available() {
+        let (status, why, message) = match available >= self.bounds.min_available() {
             true => (
                 "True",
                 "MinimumReplicasAvailable",
@@ -72,13 +79,13 @@ impl Rollout<'_> {
         })
     }
 
-    /// Says in `Progressing` whether the rollout is complete, moves or is stuck.
-    fn estimate_progress(&mut self, status: &DeploymentStatus) {
+    /// Sets the condition `Progressing`: whether the rollout is complete, progresses or has timed out.
+    fn set_progressing(&mut self, status: &DeploymentStatus) {
         let Some(deadline) = self.deadline() else {
             self.conditions.remove(PROGRESSING);
             return;
         };
-        // A later change of size is no rollout.
+        // Scaling a Deployment whose rollout is complete does not start another rollout.
         let was_complete = self.conditions.reason(PROGRESSING) == reason::COMPLETE;
         if was_complete && status.replicas == status.updated_replicas {
             return;
@@ -92,10 +99,10 @@ impl Rollout<'_> {
             let message = format!("{what} has successfully progressed.");
             let reason = reason::COMPLETE;
             self.conditions.set(PROGRESSING, "True", reason, message);
-        } else if has_moved(&known, status) {
+        } else if has_progressed(&known, status) {
             let message = format!("{what} is progressing.");
             let reason = reason::UPDATED;
-            self.conditions.renew(PROGRESSING, "True", reason, message);
+            self.conditions.update(PROGRESSING, "True", reason, message);
         } else if self.has_timed_out(deadline) {
             let message = format!("{what} has timed out progressing.");
             let reason = reason::TIMED_OUT;
@@ -110,27 +117,27 @@ impl Rollout<'_> {
         match condition.reason.as_deref() {
             Some(reason::COMPLETE) => false,
             Some(reason::TIMED_OUT) => true,
-            _ => since_last_step(condition, self.cx.now())
+            _ => since_last_update(condition, self.cx.now())
                 .is_some_and(|passed| passed > i64::from(deadline) * 1000),
         }
     }
 
-    /// How long until the deadline has certainly passed.
+    /// The time until the progress deadline has passed for certain.
     fn deadline_in(&self) -> Option<Duration> {
         let deadline = self.deadline()?;
         let condition = self.conditions.get(PROGRESSING)?;
         if condition.reason.as_deref() == Some(reason::TIMED_OUT) {
             return None;
         }
-        let passed = since_last_step(condition, self.cx.now())?;
+        let passed = since_last_update(condition, self.cx.now())?;
         let left = (i64::from(deadline) * 1000 - passed).max(0);
-        // Times are written in whole seconds.
+        // The update time of the condition is in whole seconds.
         Some(Duration::from_millis(left.unsigned_abs() + 1000))
     }
 
-    /// What keeps a set from its pods shows on the Deployment; the new set's
-    /// trouble before that of the old ones.
-    fn take_over_failure(&mut self) {
+    /// Copies the condition `ReplicaFailure` from a ReplicaSet: from the new one if it has the
+    /// condition, else from the first old one that has it.
+    fn copy_replica_failure(&mut self) {
         let mut sets = self.new.iter().chain(&self.old);
         let failure = sets.find_map(|set| {
             let status = set.status.as_ref()?;
@@ -144,7 +151,7 @@ impl Rollout<'_> {
         if known
             .is_none_or(|known| known.status != failure.status || known.reason != failure.reason)
         {
-            self.conditions.put(DeploymentCondition {
+            self.conditions.replace(DeploymentCondition {
                 type_: failure.type_,
                 status: failure.status,
                 reason: failure.reason,
@@ -156,14 +163,14 @@ impl Rollout<'_> {
     }
 }
 
-/// Milliseconds since the rollout last moved.
-fn since_last_step(condition: &DeploymentCondition, now: sendo::Timestamp) -> Option<i64> {
+/// Milliseconds since the condition was last updated.
+fn since_last_update(condition: &DeploymentCondition, now: sendo::Timestamp) -> Option<i64> {
     let at = condition.last_update_time.as_ref()?.0;
     i64::try_from(now.duration_since(at).as_millis()).ok()
 }
 
-/// Whether the Deployment's own status says that all wanted pods are new and
-/// serve, and that no old one is left.
+/// Whether the rollout is complete according to the Deployment's status: all replicas are updated
+/// and available, and no old pod is left.
 pub(super) fn is_complete(deployment: &Deployment) -> bool {
     let status = deployment.status.clone().unwrap_or_default();
     is_complete_as(deployment, &status)
@@ -179,8 +186,8 @@ fn is_complete_as(deployment: &Deployment, status: &DeploymentStatus) -> bool {
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// Whether there are more new pods, fewer old ones, or more that serve.
-fn has_moved(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
+/// Whether there are more updated pods, fewer old ones, or more that are ready or available.
+fn has_progressed(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
     let updated = |status: &DeploymentStatus| status.updated_replicas.unwrap_or(0);
     let old = |status: &DeploymentStatus| status.replicas.unwrap_or(0) - updated(status);
     let ready = |status: &DeploymentStatus| status.ready_replicas.unwrap_or(0);
@@ -191,7 +198,7 @@ fn has_moved(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
         || available(now) > available(before)
 }
 
-/// Pods on their way out; unknown while a set that was looked after does not say.
+/// The number of terminating pods; unknown if a ReplicaSet that was reconciled does not report it.
 fn terminating<'a>(sets: impl Iterator<Item = &'a ReplicaSet>) -> Option<i32> {
     let mut sum = 0;
     for status in sets.filter_map(|set| set.status.as_ref()) {
@@ -205,8 +212,8 @@ fn terminating<'a>(sets: impl Iterator<Item = &'a ReplicaSet>) -> Option<i32> {
     Some(sum)
 }
 
-/// The status as it is sent: counts of zero are left out, but for the
-/// terminating pods, where zero is news.
+/// The status as it is sent: counts of zero are left out, except that of terminating pods, which
+/// is absent only if it is unknown.
 fn without_zeros(mut status: DeploymentStatus) -> DeploymentStatus {
     for count in [
         &mut status.replicas,

@@ -1,21 +1,27 @@
-//! Telling templates apart: by what is in them, and by a short hash for names.
+//! Compares pod templates, and hashes them for the names of ReplicaSets.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/controller_utils.go`: `ComputeHash`
+//! - `pkg/controller/deployment/sync.go`: `generateReplicaSetName`
+//! - `pkg/controller/deployment/util/deployment_util.go`: `EqualIgnoreHash`
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-/// The label by which the sets of one Deployment keep their pods apart.
+/// The label that tells the pods of a Deployment's ReplicaSets apart.
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
 /// The longest name an object may have.
 const MAX_NAME: usize = 253;
 
-/// What names are spelt with: no vowels, so no words; nothing easily misread.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The characters of a hash: without vowels, so that no words appear, and without characters that
+/// are easily mistaken for others.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A template in ten letters or fewer. Another `collisions` gives another hash
-/// of the same template.
+/// The hash of a template, at most ten characters. Another collision count gives another hash of
+/// the same template.
 ///
-/// The form is Kubernetes' own (FNV-1a, its decimal digits spelt in safe
-/// letters); the value is not, as that depends on the memory layout of Go types.
+/// The form is that of Kubernetes: FNV-1a, with each decimal digit as a character of [`ALPHABET`].
+/// The value is another one, because that of Kubernetes depends on how Go prints its types.
 pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let text = serde_json::to_vec(template).expect("a template is plain data");
     let mut hash = fnv1a(FNV_OFFSET, &text);
@@ -25,8 +31,8 @@ pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Strin
         hash = fnv1a(hash, &bytes);
     }
     let digits = hash.to_string().into_bytes();
-    let letter = |digit: u8| char::from(LETTERS[usize::from(digit) % LETTERS.len()]);
-    digits.into_iter().map(letter).collect()
+    let encode = |digit: u8| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]);
+    digits.into_iter().map(encode).collect()
 }
 
 const FNV_OFFSET: u32 = 0x811c_9dc5;
@@ -37,20 +43,20 @@ fn fnv1a(start: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// The name of the set for a template.
+/// The name of the ReplicaSet of a template.
 pub(super) fn set_name(deployment: &str, hash: &str) -> String {
-    let room = MAX_NAME - 1 - hash.len();
-    let prefix = &deployment[..deployment.floor_char_boundary(room)];
+    let max_prefix = MAX_NAME - 1 - hash.len();
+    let prefix = &deployment[..deployment.floor_char_boundary(max_prefix)];
     format!("{prefix}-{hash}")
 }
 
-/// Whether two templates are the same but for the hash among their labels.
+/// Whether two templates are equal without the hash label.
 pub(super) fn are_equal(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
-    normal(a) == normal(b)
+    normalized(a) == normalized(b)
 }
 
-/// The template without its hash, what is empty left out.
-fn normal(template: &PodTemplateSpec) -> PodTemplateSpec {
+/// The template without the hash label and without empty fields.
+fn normalized(template: &PodTemplateSpec) -> PodTemplateSpec {
     let mut template = template.clone();
     if let Some(metadata) = &mut template.metadata {
         if let Some(labels) = &mut metadata.labels {
@@ -86,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_short_and_spelt_in_safe_letters() {
+    fn a_hash_is_short_and_of_safe_characters() {
         let hash = hash(&template(json!({"app": "web"}), "web:1"), None);
         assert!((1..=10).contains(&hash.len()), "{hash}");
-        assert!(hash.bytes().all(|byte| LETTERS.contains(&byte)), "{hash}");
+        assert!(hash.bytes().all(|byte| ALPHABET.contains(&byte)), "{hash}");
     }
 
     #[test]
-    fn templates_and_collisions_have_hashes_of_their_own() {
+    fn each_template_and_collision_count_has_its_own_hash() {
         let one = template(json!({"app": "web"}), "web:1");
         let two = template(json!({"app": "web"}), "web:2");
         let hashes = [
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_makes_room_for_the_hash() {
+    fn a_long_name_is_cut_before_the_hash() {
         assert_eq!(set_name("web", "bcd"), "web-bcd");
         let name = set_name(&"a".repeat(253), "bcd");
         assert_eq!(name.len(), 253);

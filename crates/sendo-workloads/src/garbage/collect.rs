@@ -1,4 +1,9 @@
-//! What is done about one object.
+//! Processes one object: deletes it, or deletes or orphans its dependents.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/garbagecollector/garbagecollector.go`: `attemptToDeleteItem`,
+//!   `processDeletingDependentsItem`, `orphanDependents`
+//! - `pkg/controller/garbagecollector/operations.go`: `deleteObject`, `removeFinalizer`
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +15,16 @@ use sendo::source::AnyMeta;
 use sendo::{Action, Context, Kind, ObjectExt, ReconcileKey, Result};
 use serde_json::json;
 
-use super::absent::Absent;
+use super::absent_owners::AbsentOwners;
 use super::item::{FOREGROUND, Item, ORPHAN, has_finalizer};
-use super::owners::{self, Fate};
+use super::owners::{self, OwnerState};
 
-/// How soon to look again at a dependent of an owner that is not watched yet.
-const AGAIN: Duration = Duration::from_secs(1);
+/// After what time a dependent is processed again whose owner is not watched yet.
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// Decides about objects, with what is known of owners that went.
+/// The reconciler of items.
 pub(super) struct Collector {
-    pub(super) absent: Absent,
+    pub(super) absent: AbsentOwners,
 }
 
 impl ReconcileKey<Item> for Collector {
@@ -28,7 +33,7 @@ impl ReconcileKey<Item> for Collector {
     }
 }
 
-async fn collect(item: Item, absent: &Absent, cx: Context) -> Result<Action> {
+async fn collect(item: Item, absent: &AbsentOwners, cx: Context) -> Result<Action> {
     let cached = cx.get_of::<AnyMeta>(&item.kind, &item.key);
     let Some(object) = cached.filter(|object| object.uid() == item.uid) else {
         return Ok(Action::done());
@@ -41,60 +46,69 @@ async fn collect(item: Item, absent: &Absent, cx: Context) -> Result<Action> {
         }
         return Ok(Action::done());
     }
-    Ok(match judge(&item, &object, absent, &cx).await? {
-        Judgement::Final => Action::done(),
-        Judgement::ForNow => Action::after(AGAIN),
-    })
+    Ok(
+        match attempt_to_delete(&item, &object, absent, &cx).await? {
+            Recheck::OnEvent => Action::done(),
+            Recheck::Later => Action::after(RECHECK_AFTER),
+        },
+    )
 }
 
-/// Whether an event will tell when a judgement has to be made anew.
-enum Judgement {
-    Final,
-    /// An owner is there, but of a kind that is not watched yet: nobody would
-    /// tell that it went.
-    ForNow,
+/// When an object has to be processed again.
+enum Recheck {
+    /// When an event requires it.
+    OnEvent,
+    /// After a while: an owner exists, but its kind is not watched yet, so that no event would
+    /// show its deletion.
+    Later,
 }
 
-/// Deletes the object if no owner keeps it, or takes the dead ones off its list.
-async fn judge(item: &Item, object: &AnyMeta, absent: &Absent, cx: &Context) -> Result<Judgement> {
+/// Deletes the object if all its owners are dangling, or else removes references to those that are.
+async fn attempt_to_delete(
+    item: &Item,
+    object: &AnyMeta,
+    absent: &AbsentOwners,
+    cx: &Context,
+) -> Result<Recheck> {
     let references: Vec<_> = object.meta().owner_references.iter().flatten().collect();
     if references.is_empty() {
-        return Ok(Judgement::Final);
+        return Ok(Recheck::OnEvent);
     }
-    let mut judgement = Judgement::Final;
-    let mut fates = Vec::new();
+    let mut recheck = Recheck::OnEvent;
+    let mut states = Vec::new();
     for reference in &references {
-        let mut fate = owners::fate(object, reference, absent, cx).await?;
-        if fate == Fate::Unwatched {
-            judgement = Judgement::ForNow;
-            fate = Fate::Solid;
+        let mut state = owners::state(object, reference, absent, cx).await?;
+        if state == OwnerState::Unwatched {
+            recheck = Recheck::Later;
+            state = OwnerState::Solid;
         }
-        fates.push((*reference, fate));
+        states.push((*reference, state));
     }
-    let has = |wanted: Fate| fates.iter().any(|(_, fate)| *fate == wanted);
-    if has(Fate::Solid) {
-        let kept: Vec<_> = fates
+    let has = |wanted: OwnerState| states.iter().any(|(_, state)| *state == wanted);
+    if has(OwnerState::Solid) {
+        let kept: Vec<_> = states
             .iter()
-            .filter(|(_, fate)| *fate == Fate::Solid)
+            .filter(|(_, state)| *state == OwnerState::Solid)
             .map(|(reference, _)| *reference)
             .collect();
         if kept.len() < references.len() {
             keep_owners(item, object, &kept, cx).await?;
         }
-        return Ok(judgement);
+        return Ok(recheck);
     }
-    let propagation = if has(Fate::Waiting) && !dependents_of(item, cx).is_empty() {
-        // Its own dependents go before it, as it goes before its owner.
-        Propagation::Foreground
-    } else if has_finalizer(object, ORPHAN) {
-        Propagation::Orphan
-    } else if has_finalizer(object, FOREGROUND) {
-        Propagation::Foreground
-    } else {
-        Propagation::Background
-    };
+    let propagation =
+        if has(OwnerState::WaitingForDependents) && !dependents_of(item, cx).is_empty() {
+            // Its own dependents are deleted before it, as it is deleted before its owner.
+            Propagation::Foreground
+        } else if has_finalizer(object, ORPHAN) {
+            Propagation::Orphan
+        } else if has_finalizer(object, FOREGROUND) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        };
     delete(&item.kind, object, propagation, cx).await?;
-    Ok(Judgement::Final)
+    Ok(Recheck::OnEvent)
 }
 
 async fn delete(
@@ -104,7 +118,7 @@ async fn delete(
     cx: &Context,
 ) -> Result<()> {
     let client = cx.client().of_kind::<AnyMeta>(kind.clone());
-    // Only the very object that was judged, as it was then.
+    // With preconditions: only this object, if it has not changed since its owners were checked.
     let deletion = client
         .delete(object)
         .propagation(propagation)
@@ -122,11 +136,12 @@ fn dependents_of(owner: &Item, cx: &Context) -> Vec<(Kind, Arc<AnyMeta>)> {
     items.into_iter().filter_map(object).collect()
 }
 
-/// Asks the dependents of an owner to go; sets it free when none that blocks it is left.
+/// Deletes the dependents of an owner; removes its finalizer when none that blocks its deletion
+/// is left.
 async fn delete_dependents(
     item: &Item,
     owner: &AnyMeta,
-    absent: &Absent,
+    absent: &AbsentOwners,
     cx: &Context,
 ) -> Result<()> {
     let mut blocked = false;
@@ -135,7 +150,7 @@ async fn delete_dependents(
         if reference.is_some_and(|r| r.block_owner_deletion == Some(true)) {
             blocked = true;
             if !dependent.is_being_deleted() {
-                judge(&Item::of(&kind, &dependent), &dependent, absent, cx).await?;
+                attempt_to_delete(&Item::new(&kind, &dependent), &dependent, absent, cx).await?;
             }
         }
     }
@@ -145,7 +160,7 @@ async fn delete_dependents(
     Ok(())
 }
 
-/// Takes the owner off the list of each dependent, then sets it free.
+/// Removes the references to the owner from its dependents, then the owner's finalizer.
 async fn orphan_dependents(item: &Item, owner: &AnyMeta, cx: &Context) -> Result<()> {
     for (kind, dependent) in dependents_of(item, cx) {
         let others: Vec<_> = dependent
@@ -155,7 +170,7 @@ async fn orphan_dependents(item: &Item, owner: &AnyMeta, cx: &Context) -> Result
             .flatten()
             .filter(|reference| reference.uid != item.uid.as_str())
             .collect();
-        keep_owners(&Item::of(&kind, &dependent), &dependent, &others, cx).await?;
+        keep_owners(&Item::new(&kind, &dependent), &dependent, &others, cx).await?;
     }
     remove_finalizer(item, owner, ORPHAN, cx).await
 }

@@ -1,4 +1,7 @@
-//! The key of the collector's queue: one object of any kind.
+//! The keys of the garbage collector's queue: one object of any kind.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/garbagecollector/graph.go`: `objectReference`, `node`
 
 use std::fmt;
 
@@ -6,7 +9,7 @@ use kube::Resource;
 use sendo::source::AnyMeta;
 use sendo::{Kind, ObjectExt, ObjectKey, Uid};
 
-/// One object, named so that another of its name is another item.
+/// One object. With its uid, so that another object of its name is another item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Item {
     pub(super) kind: Kind,
@@ -15,7 +18,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) fn of(kind: &Kind, object: &AnyMeta) -> Self {
+    pub(super) fn new(kind: &Kind, object: &AnyMeta) -> Self {
         Item {
             kind: kind.clone(),
             key: object.key(),
@@ -30,10 +33,10 @@ impl fmt::Display for Item {
     }
 }
 
-/// The finalizer of an owner that goes after its dependents.
+/// The finalizer of an owner that is deleted after its dependents.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-/// The finalizer of an owner that leaves its dependents behind.
+/// The finalizer of an owner whose dependents are orphaned.
 pub(super) const ORPHAN: &str = "orphan";
 
 pub(super) fn has_finalizer(object: &AnyMeta, finalizer: &str) -> bool {
@@ -41,7 +44,7 @@ pub(super) fn has_finalizer(object: &AnyMeta, finalizer: &str) -> bool {
     finalizers.any(|known| known == finalizer)
 }
 
-/// Whether the object is being deleted and has something to settle with its dependents first.
+/// Whether the object is being deleted and its dependents have to be deleted or orphaned first.
 pub(super) fn waits_for_dependents(object: &AnyMeta) -> bool {
     object.is_being_deleted()
         && (has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN))

@@ -1,27 +1,30 @@
-//! The owners of an object: which kind each is, and whether it is still there.
+//! The owners of an object: their kinds, and whether they still exist.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/garbagecollector/garbagecollector.go`: `isDangling`, `classifyReferences`
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use sendo::source::AnyMeta;
 use sendo::{Context, Kind, ObjectExt, ObjectKey, Reader, Result, Uid};
 
-use super::absent::Absent;
+use super::absent_owners::AbsentOwners;
 use super::item::{FOREGROUND, Item, has_finalizer};
 
-/// What has become of an owner.
+/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// There, or not to be found out: the dependent stays.
+pub(super) enum OwnerState {
+    /// It exists, or that cannot be found out: the dependent stays.
     Solid,
-    /// There, but not in the cache: it stays for now.
+    /// It exists, but is not in the cache: the dependent stays for now.
     Unwatched,
-    /// Gone, or replaced by another of its name.
-    Absent,
-    /// Being deleted in the foreground, and waiting for this dependent.
-    Waiting,
+    /// It was deleted, or replaced by another object of its name.
+    Dangling,
+    /// It is being deleted in the foreground, and waits for its dependents.
+    WaitingForDependents,
 }
 
-/// The owners of `object` as items; those of kinds nobody watches are left out.
+/// The owners of `object` as items; those of kinds that are not watched are left out.
 pub(super) fn items(object: &AnyMeta, cx: &Reader) -> Vec<Item> {
     let kinds = super::kinds(cx);
     let references = object.meta().owner_references.iter().flatten();
@@ -36,7 +39,7 @@ pub(super) fn items(object: &AnyMeta, cx: &Reader) -> Vec<Item> {
     references.filter_map(item).collect()
 }
 
-/// The key under which the cache has the owner, in the dependent's namespace or in none.
+/// The key of the owner in the cache: in the dependent's namespace, or cluster-scoped.
 fn key_in(
     cx: &Reader,
     kind: &Kind,
@@ -51,7 +54,7 @@ fn key_in(
         .find(|key| cx.get_of::<AnyMeta>(kind, key).is_some())
 }
 
-/// The kind an owner reference names, whatever its version.
+/// The kind that an owner reference names, in any version.
 fn kind_of<'a>(reference: &OwnerReference, kinds: &'a [Kind]) -> Option<&'a Kind> {
     let group = reference.api_version.split_once('/').map_or("", |(g, _)| g);
     kinds
@@ -59,30 +62,30 @@ fn kind_of<'a>(reference: &OwnerReference, kinds: &'a [Kind]) -> Option<&'a Kind
         .find(|kind| kind.group == group && kind.kind == reference.kind)
 }
 
-/// Finds out what has become of the owner that `reference` names.
-pub(super) async fn fate(
+/// Finds out the state of the owner that `reference` names.
+pub(super) async fn state(
     dependent: &AnyMeta,
     reference: &OwnerReference,
-    absent: &Absent,
+    absent: &AbsentOwners,
     cx: &Context,
-) -> Result<Fate> {
+) -> Result<OwnerState> {
     let uid = Uid::from(reference.uid.as_str());
-    if absent.knows(&uid) {
-        return Ok(Fate::Absent);
+    if absent.contains(&uid) {
+        return Ok(OwnerState::Dangling);
     }
     let served = cx.served_kinds().await?;
     let group = reference.api_version.split_once('/').map_or("", |(g, _)| g);
     let owner = served
         .iter()
         .find(|served| served.kind.group == group && served.kind.kind == reference.kind);
-    // A kind that nobody serves may be back tomorrow: nothing is deleted for its absence.
+    // A kind that is not served now may be served again: nothing is deleted because of it.
     let Some(owner) = owner else {
-        return Ok(Fate::Solid);
+        return Ok(OwnerState::Solid);
     };
     let key = match (owner.namespaced, dependent.namespace()) {
         (true, Some(namespace)) => ObjectKey::namespaced(namespace, &reference.name),
-        // A cluster-scoped object cannot be owned by one in a namespace: there is nowhere to look.
-        (true, None) => return Ok(Fate::Solid),
+        // A cluster-scoped object cannot have a namespaced owner: its namespace is unknown.
+        (true, None) => return Ok(OwnerState::Solid),
         (false, _) => ObjectKey::cluster(&reference.name),
     };
     let cached = cx.get_of::<AnyMeta>(&owner.kind, &key);
@@ -99,13 +102,13 @@ pub(super) async fn fate(
         Some(object) if object.uid() == uid => {
             let blocks = reference.block_owner_deletion == Some(true);
             if blocks && object.is_being_deleted() && has_finalizer(&object, FOREGROUND) {
-                Fate::Waiting
+                OwnerState::WaitingForDependents
             } else if watched {
-                Fate::Solid
+                OwnerState::Solid
             } else {
-                Fate::Unwatched
+                OwnerState::Unwatched
             }
         }
-        _ => Fate::Absent,
+        _ => OwnerState::Dangling,
     })
 }

@@ -1,4 +1,7 @@
-//! What a namespace that is going tells about what holds it up.
+//! The conditions of a namespace that is being deleted.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/namespace/deletion/status_condition_utils.go`
 
 use std::collections::BTreeMap;
 
@@ -6,15 +9,16 @@ use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::Timestamp;
 
-use super::Remains;
+use super::RemainingContent;
 
-/// The conditions after a pass that found `remains`; one whose status stays keeps its time.
-pub(super) fn of(
+/// The conditions after a pass that left `remaining`. One whose status does not change keeps its
+/// transition time.
+pub(super) fn deletion_conditions(
     namespace: &Namespace,
-    remains: &Remains,
+    remaining: &RemainingContent,
     now: Timestamp,
 ) -> Vec<NamespaceCondition> {
-    let told = |type_: &str, status: bool, reason: &str, message: String| NamespaceCondition {
+    let condition = |type_: &str, status: bool, reason: &str, message: String| NamespaceCondition {
         type_: type_.to_owned(),
         status: if status { "True" } else { "False" }.to_owned(),
         reason: Some(reason.to_owned()),
@@ -22,46 +26,46 @@ pub(super) fn of(
         last_transition_time: Some(Time(now)),
     };
     let mut conditions = vec![
-        told(
+        condition(
             "NamespaceDeletionDiscoveryFailure",
             false,
             "ResourcesDiscovered",
             "All resources successfully discovered".to_owned(),
         ),
-        told(
+        condition(
             "NamespaceDeletionGroupVersionParsingFailure",
             false,
             "ParsedGroupVersions",
             "All legacy kube types successfully parsed".to_owned(),
         ),
-        told(
+        condition(
             "NamespaceDeletionContentFailure",
             false,
             "ContentDeleted",
             "All content successfully deleted, may be waiting on finalization".to_owned(),
         ),
-        match counted(&remains.objects, "has") {
-            None => told(
+        match counted(&remaining.objects, "has") {
+            None => condition(
                 "NamespaceContentRemaining",
                 false,
                 "ContentRemoved",
                 "All content successfully removed".to_owned(),
             ),
-            Some(objects) => told(
+            Some(objects) => condition(
                 "NamespaceContentRemaining",
                 true,
                 "SomeResourcesRemain",
                 format!("Some resources are remaining: {objects}"),
             ),
         },
-        match counted(&remains.finalizers, "in") {
-            None => told(
+        match counted(&remaining.finalizers, "in") {
+            None => condition(
                 "NamespaceFinalizersRemaining",
                 false,
                 "ContentHasNoFinalizers",
                 "All content-preserving finalizers finished".to_owned(),
             ),
-            Some(finalizers) => told(
+            Some(finalizers) => condition(
                 "NamespaceFinalizersRemaining",
                 true,
                 "SomeFinalizersRemain",

@@ -1,9 +1,12 @@
-//! Empties a namespace that is to go, then lets it go.
+//! Deletes the content of a namespace that is being deleted, then finalizes it.
 //!
-//! A namespace is held by the finalizer `kubernetes` in its spec. When it is
-//! deleted, everything in it is deleted, kind by kind; what its own finalizers
-//! hold is reported in the namespace's conditions and waited for; when nothing
-//! is left the finalizer is taken away.
+//! The finalizer `kubernetes` in the spec of a namespace delays its deletion. When it
+//! is deleted, everything in it is deleted, kind by kind; objects that have finalizers
+//! of their own are reported in the namespace's conditions and waited for; when nothing
+//! is left the finalizer is removed.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`
 
 mod conditions;
 
@@ -18,16 +21,16 @@ use sendo::{
     Action, Context, Controller, Event, Kind, ObjectExt, ObjectKey, Result, Selection, client,
 };
 
-/// What a pass found still there.
+/// What is left in a namespace after a pass.
 #[derive(Debug, Default)]
-struct Remains {
-    /// How many objects of each kind.
+struct RemainingContent {
+    /// The number of objects of each resource.
     objects: BTreeMap<String, usize>,
-    /// How many objects each finalizer holds.
+    /// The number of objects with each finalizer.
     finalizers: BTreeMap<String, usize>,
 }
 
-/// The finalizer in a namespace's spec that this controller answers for.
+/// The finalizer in a namespace's spec that this controller removes.
 const FINALIZER: &str = "kubernetes";
 
 /// The controller of namespaces.
@@ -39,7 +42,7 @@ pub fn controller() -> Controller {
         .reconcile(sync)
 }
 
-/// Something went: if its namespace is going too, it may be empty now.
+/// The namespace of a deleted object, if it is being deleted too: it may be empty now.
 fn terminating_namespace(
     (_, event): (Kind, Event<AnyMeta>),
     cx: &sendo::Reader,
@@ -58,49 +61,49 @@ async fn sync(namespace: Arc<Namespace>, cx: Context) -> Result<Action> {
     if !namespace.is_being_deleted() || !finalizers.iter().any(|f| f == FINALIZER) {
         return Ok(Action::done());
     }
-    let remains = empty(namespace.name(), &cx).await?;
-    if !remains.objects.is_empty() {
-        let conditions = conditions::of(&namespace, &remains, cx.now());
+    let remaining = delete_content(namespace.name(), &cx).await?;
+    if !remaining.objects.is_empty() {
+        let conditions = conditions::deletion_conditions(&namespace, &remaining, cx.now());
         let report = |status: &mut NamespaceStatus| {
             status.phase = Some("Terminating".to_owned());
             status.conditions = Some(conditions);
         };
         cx.client().status(&*namespace, report).await?;
-        // The last object's end starts the next pass.
+        // The deletion of an object in the namespace starts the next pass.
         return Ok(Action::done());
     }
     finalizers.retain(|finalizer| finalizer != FINALIZER);
-    let mut emptied = Namespace::clone(&namespace);
-    emptied.spec.get_or_insert_default().finalizers = Some(finalizers);
+    let mut finalized = Namespace::clone(&namespace);
+    finalized.spec.get_or_insert_default().finalizers = Some(finalizers);
     let finalize = cx.client().subresource(&*namespace, "finalize")?;
-    match finalize.update::<Namespace>(&emptied).await {
+    match finalize.update::<Namespace>(&finalized).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(Action::done()),
     }
 }
 
-/// Deletes what is in the namespace and counts what stays.
-async fn empty(namespace: &str, cx: &Context) -> Result<Remains> {
+/// Deletes the content of the namespace and counts what is left.
+async fn delete_content(namespace: &str, cx: &Context) -> Result<RemainingContent> {
     let served = cx.served_kinds().await?;
-    let mut remains = Remains::default();
+    let mut remaining = RemainingContent::default();
     let deletable = served
         .into_iter()
         .filter(|served| served.namespaced && served.can("list") && served.can("delete"));
     for served in deletable {
-        match empty_of(&served, namespace, &mut remains, cx).await {
-            // A kind whose definition went meanwhile took its objects along.
+        match delete_kind(&served, namespace, &mut remaining, cx).await {
+            // The kind's definition was deleted meanwhile, and its objects with it.
             Err(error) if error.is_not_served() => {}
-            emptied => emptied?,
+            deleted => deleted?,
         }
     }
-    Ok(remains)
+    Ok(remaining)
 }
 
-/// Deletes the objects of a kind.
-async fn empty_of(
+/// Deletes the objects of a kind in the namespace, and adds those that are left to `remaining`.
+async fn delete_kind(
     served: &ServedKind,
     namespace: &str,
-    remains: &mut Remains,
+    remaining: &mut RemainingContent,
     cx: &Context,
 ) -> Result<(), client::Error> {
     let client = cx.client().of_kind::<AnyMeta>(served.kind.clone());
@@ -119,7 +122,7 @@ async fn empty_of(
     let left = client.live_list(&content).await?;
     for object in &left {
         for finalizer in object.metadata.finalizers.iter().flatten() {
-            *remains.finalizers.entry(finalizer.clone()).or_default() += 1;
+            *remaining.finalizers.entry(finalizer.clone()).or_default() += 1;
         }
     }
     if !left.is_empty() {
@@ -127,7 +130,7 @@ async fn empty_of(
             "" => format!("{}.", served.kind.plural),
             group => format!("{}.{group}", served.kind.plural),
         };
-        remains.objects.insert(name, left.len());
+        remaining.objects.insert(name, left.len());
     }
     Ok(())
 }

@@ -1,20 +1,24 @@
-//! What controllers of pods ask of a pod.
+//! Pods as the controllers of this crate read them: indexes, node, phase, readiness.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/api/v1/pod/util.go`: `IsPodAvailable`, `IsPodReady`
+//! - `pkg/controller/controller_utils.go`: `IsPodActive`
 
-mod kept;
+mod pod;
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Toleration;
 use sendo::{Index, ObjectExt, Timestamp, Uid};
 
-use self::kept::Condition;
-pub(crate) use self::kept::{Pod, cached};
+use self::pod::Condition;
+pub(crate) use self::pod::{Pod, cached};
 
 /// Pods by the object that controls them.
 pub(crate) static BY_CONTROLLER: Index<Pod, Uid> =
     Index::new("pods-by-controller", |pod| pod.controller());
 
-/// Pods that nobody controls, by namespace.
+/// Pods without a controller, by namespace.
 pub(crate) static ORPHANS: Index<Pod, String> = Index::new("orphaned-pods", |pod| {
     let orphan = pod.controller().is_none();
     orphan.then(|| pod.namespace().unwrap_or_default().to_owned())
@@ -26,7 +30,7 @@ pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     spec.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// The taints that the pod puts up with.
+/// The tolerations of the pod.
 pub(crate) fn tolerations(pod: &Pod) -> &[Toleration] {
     let spec = pod.spec.as_ref();
     let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
@@ -39,7 +43,7 @@ pub(crate) fn phase(pod: &Pod) -> &str {
     status.and_then(|s| s.phase.as_deref()).unwrap_or_default()
 }
 
-/// Neither finished nor asked to go.
+/// Whether the pod has neither finished nor is being deleted.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !matches!(phase(pod), "Succeeded" | "Failed") && !pod.is_being_deleted()
 }
@@ -52,19 +56,19 @@ fn ready_condition(pod: &Pod) -> Option<&Condition> {
     conditions.find(|condition| condition.type_ == "Ready")
 }
 
-/// Whether the pod serves.
+/// Whether the pod is ready.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_condition(pod).is_some_and(|condition| condition.status == "True")
 }
 
-/// Since when the pod serves, if it does.
+/// Since when the pod has been ready, if it is.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let condition = ready_condition(pod).filter(|condition| condition.status == "True")?;
     condition.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// How long it takes until the pod counts as available, having been ready for
-/// `min_ready`: zero if it does already, `None` if it is not ready at all.
+/// The time until the pod is available, which is when it has been ready for `min_ready`: zero if
+/// it is, `None` if the pod is not ready.
 pub(crate) fn available_in(pod: &Pod, min_ready: Duration, now: Timestamp) -> Option<Duration> {
     let due = match ready_since(pod) {
         _ if !is_ready(pod) => return None,

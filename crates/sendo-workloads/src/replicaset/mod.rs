@@ -1,11 +1,14 @@
-//! Keeps as many pods of a ReplicaSet as its spec asks for.
+//! Keeps the number of a ReplicaSet's pods at the replicas in its spec.
 //!
-//! The rooms: `claim` finds the pods that are this set's,
-//! adopting and releasing as labels change; `scale` creates and deletes; `rank`
-//! decides who goes first; `status` writes down what came of it.
+//! `claim` adopts and releases pods as labels change; `scale` creates and deletes them;
+//! `rank` decides which are deleted first; `status` reports.
 //!
-//! There are no "expectations" here: reads never go behind this program's own
-//! writes, so a sync right after a create counts the new pods.
+//! There are no "expectations" here: reads include this program's own writes, so a sync
+//! right after a create counts the new pods.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/replicaset/replica_set.go`: `NewBaseController`, `getPodReplicaSets`,
+//!   `syncReplicaSet`, `claimPods`
 
 mod rank;
 mod scale;
@@ -26,15 +29,15 @@ pub fn controller() -> Controller {
     Controller::new::<ReplicaSet>()
         .named("replicaset-controller")
         .owns::<Pod>()
-        .watches(kind::<Pod>(), map_object(sets_that_may_adopt))
+        .watches(kind::<Pod>(), map_object(replica_sets_that_may_adopt))
         .index(&BY_CONTROLLER)
         .index(&ORPHANS)
         .workers(5)
         .reconcile(sync)
 }
 
-/// A pod without a controller concerns every set whose selector it matches.
-fn sets_that_may_adopt(pod: &Pod, cx: &Reader) -> Vec<ObjectKey> {
+/// The ReplicaSets that may adopt a pod: if it has no controller, those whose selector matches it.
+fn replica_sets_that_may_adopt(pod: &Pod, cx: &Reader) -> Vec<ObjectKey> {
     if pod.controller().is_some() {
         return Vec::new();
     }
@@ -45,7 +48,7 @@ fn sets_that_may_adopt(pod: &Pod, cx: &Reader) -> Vec<ObjectKey> {
         .keys()
 }
 
-/// The set's selector; `None` if it has none that can be read, which matches nothing.
+/// The ReplicaSet's selector; `None` if it is absent or invalid, which matches nothing.
 fn selector(set: &ReplicaSet) -> Option<Selector> {
     let spec = set.spec.as_ref()?;
     Selector::try_from(&spec.selector).ok()
@@ -66,7 +69,7 @@ async fn sync(set: Arc<ReplicaSet>, cx: Context) -> Result<Action> {
     let (terminating, active): (Vec<_>, Vec<_>) =
         pods.into_iter().partition(|pod| pod.is_being_deleted());
 
-    // What could not be created or deleted shows in the status before it is retried.
+    // A failure is reported in the status before the sync is retried.
     let scaled = match set.is_being_deleted() {
         false => scale::scale(&set, &active, &cx).await,
         true => Ok(()),

@@ -1,4 +1,9 @@
-//! Which pods go first when there are too many.
+//! Ranks pods: which are deleted first when there are too many.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/controller_utils.go`: `ActivePodsWithRanks`
+//! - `pkg/controller/replicaset/replica_set.go`: `getPodsToDelete`,
+//!   `getPodsRankedByRelatedPodsOnSameNode`
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,14 +13,14 @@ use sendo::{ObjectExt, Timestamp};
 
 use crate::pods::{self, Pod, node_of};
 
-/// The annotation by which a user says how dear a pod is.
+/// The annotation with the cost of deleting a pod.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The `count` pods whose loss costs least, in that order: unassigned before
-/// assigned, pending before running, not ready before ready, cheap before dear,
-/// crowded nodes before others, recently ready before long ready, restarted
-/// before steady, young before old.
-pub(super) fn first_to_go(
+/// The `count` pods to delete first, in order: unassigned before assigned, pending before unknown
+/// before running, not ready before ready, lower before higher deletion cost, those on nodes with
+/// more related pods before others, recently ready before long ready, more restarts before fewer,
+/// newer before older.
+pub(super) fn pods_to_delete(
     pods: &[Arc<Pod>],
     related: &[Arc<Pod>],
     count: usize,
@@ -32,48 +37,49 @@ pub(super) fn first_to_go(
     }
     let mut ranked = pods.to_vec();
     ranked.sort_by(|a, b| {
-        let crowd = |pod: &Pod| {
+        let related_on_node = |pod: &Pod| {
             node_of(pod)
                 .and_then(|n| on_node.get(n))
                 .copied()
                 .unwrap_or(0)
         };
-        compare(a, b, crowd(a), crowd(b), now)
+        compare(a, b, related_on_node(a), related_on_node(b), now)
     });
     ranked.truncate(count);
     ranked
 }
 
-/// `Less`: `a` goes before `b`.
-fn compare(a: &Pod, b: &Pod, crowd_a: usize, crowd_b: usize, now: Timestamp) -> Ordering {
+/// `Less` if `a` is deleted before `b`. `related_a` and `related_b` are the numbers of related pods
+/// on the nodes of both.
+fn compare(a: &Pod, b: &Pod, related_a: usize, related_b: usize, now: Timestamp) -> Ordering {
     let unassigned_first = node_of(a).is_some().cmp(&node_of(b).is_some());
     let by_phase = || phase_rank(a).cmp(&phase_rank(b));
     let unready_first = || pods::is_ready(a).cmp(&pods::is_ready(b));
-    let cheap_first = || deletion_cost(a).cmp(&deletion_cost(b));
-    let crowded_first = || crowd_b.cmp(&crowd_a);
-    let lately_ready_first = || {
+    let lower_cost_first = || deletion_cost(a).cmp(&deletion_cost(b));
+    let more_related_first = || related_b.cmp(&related_a);
+    let recently_ready_first = || {
         // On a logarithmic scale: whether ready for 3 or for 4 hours makes no difference.
         match (pods::ready_since(a), pods::ready_since(b)) {
-            (Some(a), Some(b)) => age_class(a, now).cmp(&age_class(b, now)),
+            (Some(a), Some(b)) => age_rank(a, now).cmp(&age_rank(b, now)),
             _ => Ordering::Equal,
         }
     };
-    let restarted_first = || restarts(b).cmp(&restarts(a));
-    let young_first = || {
-        let born = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        match (born(a), born(b)) {
-            (Some(a), Some(b)) => age_class(a, now).cmp(&age_class(b, now)),
+    let more_restarts_first = || restarts(b).cmp(&restarts(a));
+    let newer_first = || {
+        let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        match (created(a), created(b)) {
+            (Some(a), Some(b)) => age_rank(a, now).cmp(&age_rank(b, now)),
             _ => Ordering::Equal,
         }
     };
     unassigned_first
         .then_with(by_phase)
         .then_with(unready_first)
-        .then_with(cheap_first)
-        .then_with(crowded_first)
-        .then_with(lately_ready_first)
-        .then_with(restarted_first)
-        .then_with(young_first)
+        .then_with(lower_cost_first)
+        .then_with(more_related_first)
+        .then_with(recently_ready_first)
+        .then_with(more_restarts_first)
+        .then_with(newer_first)
         .then_with(|| a.uid().cmp(&b.uid()))
 }
 
@@ -96,8 +102,8 @@ fn restarts(pod: &Pod) -> i32 {
     containers.map(|c| c.restart_count).max().unwrap_or(0)
 }
 
-/// The binary logarithm of an age in seconds, −1 for none.
-fn age_class(since: Timestamp, now: Timestamp) -> i64 {
+/// The binary logarithm of an age in seconds, −1 for an age of less than a second.
+fn age_rank(since: Timestamp, now: Timestamp) -> i64 {
     match now.duration_since(since).as_secs() {
         seconds if seconds > 0 => i64::from(seconds.ilog2()),
         _ => -1,
@@ -134,9 +140,9 @@ mod tests {
         }
     }
 
-    /// Each pair: the left one goes first.
+    /// Of each pair the first one is deleted first.
     #[test]
-    fn the_cheaper_loss_goes_first() {
+    fn pods_are_ranked_by_each_criterion() {
         let ready_at = |time: &str| {
             json!({"status": {"conditions": [
                 {"type": "Ready", "status": "True", "lastTransitionTime": time}]}})
@@ -158,7 +164,11 @@ mod tests {
                 json!({"metadata": {"annotations": {DELETION_COST: "-5"}}}),
                 json!({}),
             ),
-            ("lately ready", ready_at("2026-01-01T11:59:00Z"), json!({})),
+            (
+                "recently ready",
+                ready_at("2026-01-01T11:59:00Z"),
+                json!({}),
+            ),
             (
                 "restarted",
                 json!({"status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "",
@@ -166,7 +176,7 @@ mod tests {
                 json!({}),
             ),
             (
-                "young",
+                "newer",
                 json!({"metadata": {"creationTimestamp": "2026-01-01T11:59:00Z"}}),
                 json!({}),
             ),
@@ -174,22 +184,22 @@ mod tests {
         for (why, first, second) in pairs {
             let (first, second) = (pod("z", first), pod("a", second));
             let now = NOW.parse().unwrap();
-            let gone = first_to_go(&[second.clone(), first.clone()], &[], 1, now);
-            assert_eq!(gone[0].name(), "z", "{why} goes first");
+            let deleted = pods_to_delete(&[second.clone(), first.clone()], &[], 1, now);
+            assert_eq!(deleted[0].name(), "z", "{why} is deleted first");
         }
     }
 
     #[test]
-    fn a_crowded_node_loses_first() {
+    fn a_node_with_more_related_pods_loses_one_first() {
         let pods: Vec<_> = [("a", "n1"), ("b", "n2"), ("c", "n2")]
             .map(|(name, node)| pod(name, json!({"spec": {"nodeName": node}})))
             .into();
-        let gone = first_to_go(&pods, &pods, 1, NOW.parse().unwrap());
-        assert_eq!(gone[0].name(), "b");
+        let deleted = pods_to_delete(&pods, &pods, 1, NOW.parse().unwrap());
+        assert_eq!(deleted[0].name(), "b");
     }
 
     #[test]
-    fn ages_of_one_class_count_as_equal() {
+    fn ages_of_one_rank_count_as_equal() {
         let now = NOW.parse().unwrap();
         let three = pod(
             "b",
@@ -199,8 +209,8 @@ mod tests {
             "a",
             json!({"metadata": {"creationTimestamp": "2026-01-01T08:30:00Z"}}),
         );
-        // Equal in all that counts: the uid decides.
-        let gone = first_to_go(&[three, four], &[], 1, now);
-        assert_eq!(gone[0].name(), "a");
+        // All criteria are equal, so the uid decides.
+        let deleted = pods_to_delete(&[three, four], &[], 1, now);
+        assert_eq!(deleted[0].name(), "a");
     }
 }

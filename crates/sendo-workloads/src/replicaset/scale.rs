@@ -1,4 +1,9 @@
-//! Creates the pods that are missing, deletes those that are too many.
+//! Creates missing pods, and deletes surplus ones.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/replicaset/replica_set.go`: `manageReplicas`, `slowStartBatch`,
+//!   `getIndirectlyRelatedPods`
+//! - `pkg/controller/controller_utils.go`: `GetPodFromTemplate`
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,10 +17,10 @@ use super::rank;
 use crate::claim::controller_reference;
 use crate::pods::{BY_CONTROLLER, Pod};
 
-/// The most pods created or deleted in one sync.
-const BURST: usize = 500;
+/// The maximum number of pods created or deleted in one sync.
+const BURST_REPLICAS: usize = 500;
 
-/// Why a sync did not come to its goal: the first failure, and on which side it was.
+/// The first failure of a sync to create or delete a pod.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("cannot create a pod: {0}")]
@@ -24,7 +29,7 @@ pub(super) enum Failure {
     Delete(#[source] client::Error),
 }
 
-/// Brings the number of active pods to what the spec asks for.
+/// Creates or deletes pods until there are as many active ones as the spec has replicas.
 pub(super) async fn scale(
     set: &ReplicaSet,
     active: &[Arc<Pod>],
@@ -32,26 +37,27 @@ pub(super) async fn scale(
 ) -> Result<(), Failure> {
     let wanted = wanted(set);
     if active.len() < wanted {
-        let missing = (wanted - active.len()).min(BURST);
+        let missing = (wanted - active.len()).min(BURST_REPLICAS);
         return slow_start(missing, || create(set, cx)).await;
     }
-    let surplus = (active.len() - wanted).min(BURST);
+    let surplus = (active.len() - wanted).min(BURST_REPLICAS);
     if surplus == 0 {
         return Ok(());
     }
     let related = related(set, cx);
-    let doomed = rank::first_to_go(active, &related, surplus, cx.now());
-    let deletions = doomed.iter().map(|pod| delete(set, pod, cx));
+    let to_delete = rank::pods_to_delete(active, &related, surplus, cx.now());
+    let deletions = to_delete.iter().map(|pod| delete(set, pod, cx));
     join_all(deletions).await.into_iter().collect()
 }
 
+/// The replicas in the spec.
 pub(super) fn wanted(set: &ReplicaSet) -> usize {
     let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
     usize::try_from(replicas.unwrap_or(1)).unwrap_or_default()
 }
 
-/// Pods of all sets with the same controller (a rollout's old and new ones),
-/// so that deletion spares the node that would lose most.
+/// The pods of all ReplicaSets with the same controller, which are the old and new ones of a
+/// rollout: pods are deleted first from the node that has most of them.
 fn related(set: &ReplicaSet, cx: &Context) -> Vec<Arc<Pod>> {
     let controller = set.controller();
     let siblings = cx
@@ -68,8 +74,8 @@ fn related(set: &ReplicaSet, cx: &Context) -> Vec<Arc<Pod>> {
     pods.collect()
 }
 
-/// Runs `step` in batches of 1, 2, 4, …, and starts none after one with a
-/// failure: a template that cannot work costs one request, not hundreds.
+/// Runs `step` in batches of 1, 2, 4, …, and starts no batch after one with a failure, so that a
+/// template that cannot work costs few requests.
 async fn slow_start<F, E>(count: usize, step: impl Fn() -> F) -> Result<(), E>
 where
     F: Future<Output = Result<(), E>>,
@@ -86,7 +92,7 @@ where
 }
 
 async fn create(set: &ReplicaSet, cx: &Context) -> Result<(), Failure> {
-    match cx.client().create(&pod_of(set)).await {
+    match cx.client().create(&pod_from_template(set)).await {
         Ok(pod) => {
             cx.event(
                 Normal,
@@ -95,7 +101,7 @@ async fn create(set: &ReplicaSet, cx: &Context) -> Result<(), Failure> {
             );
             Ok(())
         }
-        // Nothing is to be created in a namespace that goes away, and nobody wants to hear of it.
+        // Nothing can be created in a namespace that is being deleted, and that is no failure.
         Err(error) if error.is_namespace_gone() => Ok(()),
         Err(error) => {
             cx.event(Warning, "FailedCreate", format!("Error creating: {error}"));
@@ -105,7 +111,7 @@ async fn create(set: &ReplicaSet, cx: &Context) -> Result<(), Failure> {
 }
 
 /// A pod from the set's template, controlled by the set.
-fn pod_of(set: &ReplicaSet) -> v1::Pod {
+fn pod_from_template(set: &ReplicaSet) -> v1::Pod {
     let template = set.spec.as_ref().and_then(|spec| spec.template.clone());
     let PodTemplateSpec { metadata, spec } = template.unwrap_or_default();
     let wanted = metadata.unwrap_or_default();

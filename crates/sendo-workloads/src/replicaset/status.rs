@@ -1,4 +1,8 @@
-//! What a sync writes down.
+//! The status of a ReplicaSet.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/controller/replicaset/replica_set_utils.go`: `updateReplicaSetStatus`,
+//!   `calculateStatus`
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +16,8 @@ use crate::pods::{self, Pod};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// Writes the status if it changed, and says when to look again because a ready
-/// pod becomes available by the mere passing of time.
+/// Writes the status if it changed. Returns after what time to reconcile again because a ready pod
+/// becomes available then.
 pub(super) async fn write(
     set: &ReplicaSet,
     active: &[Arc<Pod>],
@@ -32,7 +36,7 @@ pub(super) async fn write(
             .iter()
             .all(|(name, value)| labels.and_then(|l| l.get(name)) == Some(value))
     };
-    let waits: Vec<_> = active
+    let available_in: Vec<_> = active
         .iter()
         .filter_map(|pod| pods::available_in(pod, min_ready, now))
         .collect();
@@ -40,21 +44,26 @@ pub(super) async fn write(
         Some(active.iter().filter(|pod| wanted(pod)).count() as i32)
     };
 
-    let found = ReplicaSetStatus {
+    let new_status = ReplicaSetStatus {
         replicas: active.len() as i32,
         fully_labeled_replicas: count(&fully_labeled),
         ready_replicas: count(&pods::is_ready),
-        available_replicas: Some(waits.iter().filter(|wait| wait.is_zero()).count() as i32),
+        available_replicas: Some(available_in.iter().filter(|wait| wait.is_zero()).count() as i32),
         terminating_replicas: Some(terminating as i32),
         observed_generation: set.metadata.generation,
         conditions: conditions(set, scaled, now),
     };
-    cx.client().status(set, |status| *status = found).await?;
-    Ok(waits.into_iter().filter(|wait| !wait.is_zero()).min())
+    cx.client()
+        .status(set, |status| *status = new_status)
+        .await?;
+    Ok(available_in
+        .into_iter()
+        .filter(|wait| !wait.is_zero())
+        .min())
 }
 
-/// The conditions of the set with `ReplicaFailure` as the last sync found it;
-/// one that stays as it is keeps its time.
+/// The conditions of the ReplicaSet, with `ReplicaFailure` according to this sync. One that is set
+/// already stays as it is.
 fn conditions(
     set: &ReplicaSet,
     scaled: &Result<(), Failure>,

@@ -11,8 +11,8 @@ use s3s::dto::*;
 use s3s::{Body, S3, S3Request, S3Response, S3Result, s3_error};
 use sendo::Clock;
 
-/// The most names S3 puts into one answer.
-const LARGEST_PAGE: i32 = 1000;
+/// The maximum number of keys in a response of S3.
+const MAX_PAGE_SIZE: i32 = 1000;
 
 /// All buckets of a server. Clones share them.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl Buckets {
         }
     }
 
-    /// Makes a bucket; tells whether there was none of that name.
+    /// Creates a bucket; returns whether there was none of that name.
     pub(super) fn create(&self, name: &str) -> bool {
         let mut buckets = self.lock();
         let new = !buckets.contains_key(name);
@@ -129,10 +129,10 @@ impl S3 for Buckets {
             return Err(s3_error!(NotImplemented, "this store does not group keys"));
         }
         let prefix = input.prefix.unwrap_or_default();
-        // The token to go on with is the last key of the page before.
+        // The continuation token is the last key of the page before.
         let after = input.continuation_token.or(input.start_after.clone());
-        let max_keys = input.max_keys.unwrap_or(LARGEST_PAGE);
-        let page_size = usize::try_from(max_keys.min(LARGEST_PAGE))
+        let max_keys = input.max_keys.unwrap_or(MAX_PAGE_SIZE);
+        let page_size = usize::try_from(max_keys.min(MAX_PAGE_SIZE))
             .map_err(|_| s3_error!(InvalidArgument, "max-keys must not be negative"))?;
 
         let (page, more) = self.with(&input.bucket, |objects| {

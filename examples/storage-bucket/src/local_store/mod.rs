@@ -1,8 +1,7 @@
 //! A real S3 server in memory, for demos and tests.
 //!
-//! It speaks the protocol on a loopback socket, or in the same process with no
-//! socket at all, so that it keeps step with virtual time. It can be stopped,
-//! started again and made slow; its buckets survive.
+//! It serves a loopback socket, or calls in the same process without a socket, which work with
+//! virtual time. It can be stopped, started again and made slow; it keeps its buckets.
 
 mod buckets;
 mod signature_age;
@@ -39,7 +38,7 @@ use signature_age::SignatureAge;
 
 /// An S3 server in memory. Clones are the same server.
 ///
-/// It makes, lists and deletes buckets, and puts, gets and deletes objects.
+/// It creates, lists and deletes buckets, and puts, gets and deletes objects.
 /// Requests must be signed (AWS Signature Version 4) with the credentials it was
 /// made with. Its tasks belong to the world it was made in, and end with it.
 #[derive(Clone)]
@@ -51,7 +50,7 @@ struct Inner {
     world: World,
     s3: S3Service,
     buckets: Buckets,
-    /// Where it listens whenever it runs; `None` without a socket.
+    /// The address on which it listens; `None` without a socket.
     address: Option<SocketAddr>,
     state: Mutex<State>,
 }
@@ -63,7 +62,7 @@ struct State {
     delay: Duration,
 }
 
-/// Why the server gave no answer.
+/// Why the server sent no response.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     /// It is stopped, or was while it worked on the request.
@@ -101,8 +100,8 @@ impl LocalStore {
             credentials.key(),
             credentials.secret(),
         ));
-        // s3s compares the time of a signature with the machine's clock. This
-        // server lives in a world with its own, and compares for itself.
+        // s3s compares the time of a signature with the machine's clock. This server has the clock
+        // of its world, so it makes this check itself.
         let mut any_time = S3Config::default();
         any_time.presigned_url_max_skew_time_secs = u32::MAX;
         s3.set_config(Arc::new(StaticConfigProvider::new(Arc::new(any_time))));
@@ -126,12 +125,12 @@ impl LocalStore {
         }
     }
 
-    /// The way to this server that needs no socket.
+    /// A client for this server that needs no socket.
     pub fn http(&self) -> Http {
         Http::in_process(self.clone())
     }
 
-    /// Makes a bucket, if there is none of that name.
+    /// Creates a bucket, if there is none of that name.
     pub fn create_bucket(&self, name: &str) {
         self.inner.buckets.create(name);
     }
@@ -157,13 +156,13 @@ impl LocalStore {
         self.inner.buckets.keys(bucket)
     }
 
-    /// Waits this long before each answer from now on.
+    /// Waits this long before each response from now on.
     pub fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
 
-    /// Stops the server: requests in flight are dropped, new ones find nobody
-    /// there. Returns when its port is closed. Does nothing if it is stopped.
+    /// Stops the server: requests in flight are dropped, new ones cannot
+    /// connect. Returns when its port is closed. Does nothing if it is stopped.
     pub async fn stop(&self) {
         let running = self.state().running.take();
         if let Some(running) = running {
@@ -174,7 +173,7 @@ impl LocalStore {
     /// Starts the server again, on the same port. Does nothing if it is running.
     ///
     /// # Errors
-    /// If the port cannot be opened: somebody else may have taken it.
+    /// If the port cannot be opened: another process may use it.
     pub fn start(&self) -> io::Result<()> {
         if self.state().running.is_some() {
             return Ok(());
@@ -210,7 +209,7 @@ impl LocalStore {
             let connection = match accepted {
                 Ok((connection, _)) => TokioIo::new(connection),
                 Err(error) => {
-                    // Out of file descriptors, most likely: a moment later some are free.
+                    // Probably out of file descriptors: retry when some may be free.
                     tracing::warn!(%error, "the local store cannot accept a connection");
                     running.clock().sleep(Duration::from_millis(100)).await;
                     continue;
@@ -221,7 +220,7 @@ impl LocalStore {
             running.tasks().spawn("connection", async move {
                 let service = service_fn(|request| store.clone().answer(request));
                 let serving = http1::Builder::new().serve_connection(connection, service);
-                // How a connection ends is the client's concern.
+                // Errors of a connection are reported by the client.
                 let _ = stopping.run_until_cancelled(serving).await;
             });
         }
@@ -238,7 +237,7 @@ impl LocalStore {
         let answer = async {
             running.clock().sleep(delay).await;
             let request = request.map(s3s::Body::http_body_unsync);
-            // s3s logs readings of the machine's clocks, which no two runs have in common.
+            // s3s logs times of the machine's clock, which differ between runs.
             let unlogged = NoSubscriber::default();
             self.inner.s3.call(request).with_subscriber(unlogged).await
         };

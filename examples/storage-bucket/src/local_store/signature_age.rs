@@ -1,11 +1,11 @@
-//! How old a signature may be.
+//! Checks the time of signatures.
 
 use http::Uri;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::{S3Result, s3_error};
 use sendo::{Clock, Timestamp};
 
-/// What S3 allows the clocks of client and server to differ by.
+/// The clock skew that S3 allows.
 const TOLERANCE: std::time::Duration = std::time::Duration::from_secs(15 * 60);
 
 /// Refuses requests that are not signed, or signed for another time than this clock's.

@@ -1,4 +1,4 @@
-//! The server by itself: the operations of S3, its signatures, its comings and goings.
+//! Tests of the S3 server: its operations, signatures, stop and start.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,7 +15,7 @@ fn keys() -> Credentials {
     Credentials::new("key", "secret")
 }
 
-/// What the tests ask of a server, in rusty-s3's words.
+/// An S3 client with rusty-s3.
 struct Client {
     http: Http,
     world: World,
@@ -78,8 +78,8 @@ impl Client {
     }
 }
 
-/// What an S3 client can do with a server, whichever way it goes there.
-async fn buckets_and_objects_come_and_go(client: Client) {
+/// The operations of S3 with any transport.
+async fn check_operations(client: Client) {
     let Client {
         bucket,
         credentials,
@@ -140,18 +140,18 @@ async fn buckets_and_objects_come_and_go(client: Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn buckets_and_objects_come_and_go_in_process() {
+async fn operations_work_in_process() {
     let world = World::seeded(1);
     let store = LocalStore::in_process(&world, &keys());
-    buckets_and_objects_come_and_go(Client::new(&store, &world, store.http())).await;
+    check_operations(Client::new(&store, &world, store.http())).await;
 }
 
 #[tokio::test]
-async fn buckets_and_objects_come_and_go_over_a_socket() {
+async fn operations_work_over_a_socket() {
     let world = World::real();
     let store = LocalStore::on_loopback(&world, &keys(), 0).unwrap();
     let http = Http::over_sockets(Default::default()).unwrap();
-    buckets_and_objects_come_and_go(Client::new(&store, &world, http)).await;
+    check_operations(Client::new(&store, &world, http)).await;
     world.tasks().stop().await;
     assert_eq!(world.tasks().running(), [""; 0]);
 }
@@ -182,7 +182,7 @@ async fn a_request_signed_for_another_time_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_server_answers_nobody_and_keeps_its_buckets() {
+async fn a_stopped_server_refuses_requests_and_keeps_its_buckets() {
     let world = World::seeded(1);
     let store = LocalStore::in_process(&world, &keys());
     store.create_bucket("logs");

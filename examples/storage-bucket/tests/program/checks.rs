@@ -1,4 +1,4 @@
-//! What a check finds, when it is made, and what is told of it.
+//! Checks: their results, their times, and their events.
 
 use std::time::Duration;
 
@@ -10,52 +10,52 @@ use storage_bucket::http::Http;
 use storage_bucket::local_store::LocalStore;
 use storage_bucket::{Options, manager};
 
-use crate::{HOUR, MINUTE, Place, SECOND, condition, store};
+use crate::{Fixture, HOUR, MINUTE, SECOND, condition, store};
 
 #[sendo_test::test]
 async fn a_bucket_goes_bad_with_its_store_and_comes_back(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    place.healthy(&place.observed()).await;
+    let fixture = Fixture::at_work(&cluster).await;
+    fixture.healthy(&fixture.observed()).await;
 
-    place.store.stop().await;
-    place.until_ready_is("Unreachable").await;
+    fixture.store.stop().await;
+    fixture.until_ready_is("Unreachable").await;
     cluster.pass(MINUTE * 10).await;
-    let bad = place.status();
+    let bad = fixture.status();
     assert_eq!((bad.healthy, bad.latency_ms), (Some(false), None));
-    // After 0, 1, 3 and 7 minutes: a bucket that keeps failing is asked for less often.
+    // After 0, 1, 3 and 7 minutes: the interval grows with consecutive failures.
     assert_eq!(bad.consecutive_failures, 4, "{bad:?}");
 
-    place.store.start().unwrap();
-    place.until_ready_is("Healthy").await;
-    let good = place.status();
+    fixture.store.start().unwrap();
+    fixture.until_ready_is("Healthy").await;
+    let good = fixture.status();
     assert_eq!((good.healthy, good.consecutive_failures), (Some(true), 0));
     assert!(good.last_transition_time > bad.last_transition_time);
 
     cluster.pass(HOUR).await;
     let expected = [("Normal Healthy", 2), ("Warning Unreachable", 1)];
     let expected = expected.map(|(event, count)| (event.to_owned(), count));
-    assert_eq!(place.events(), expected.into(), "on turns only");
+    assert_eq!(fixture.events(), expected.into(), "on turns only");
 }
 
 #[sendo_test::test]
-async fn a_store_that_is_slow_is_told_from_one_that_hangs(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    place.store.set_delay(SECOND * 4);
-    place.healthy(&place.observed()).await;
-    let latency = place.status().latency_ms.unwrap();
+async fn a_slow_store_is_healthy_and_one_that_hangs_is_not(cluster: TestCluster) {
+    let fixture = Fixture::at_work(&cluster).await;
+    fixture.store.set_delay(SECOND * 4);
+    fixture.healthy(&fixture.observed()).await;
+    let latency = fixture.status().latency_ms.unwrap();
     assert!((4000..5000).contains(&latency), "{latency} ms");
-    place.store.set_delay(SECOND * 6);
-    place.until_ready_is("TimedOut").await;
+    fixture.store.set_delay(SECOND * 6);
+    fixture.until_ready_is("TimedOut").await;
 }
 
 #[sendo_test::test]
 async fn each_bucket_is_checked_once_an_interval(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    let made = place.healthy(&place.observed()).await;
-    // Off the beat of the ticker, so that no tick falls on the end of an hour.
+    let fixture = Fixture::at_work(&cluster).await;
+    let made = fixture.healthy(&fixture.observed()).await;
+    // Not aligned to the ticker, so that no tick is at the end of an hour.
     cluster.pass(SECOND).await;
 
-    let checks = || place.values_of("lastCheckTime").len();
+    let checks = || fixture.values_of("lastCheckTime").len();
     let before = checks();
     cluster.pass(HOUR).await;
     assert_eq!(checks() - before, 60);
@@ -70,91 +70,91 @@ async fn each_bucket_is_checked_once_an_interval(cluster: TestCluster) {
 
 #[sendo_test::test]
 async fn a_changed_spec_is_checked_at_once(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    let made = place.healthy(&place.observed()).await;
+    let fixture = Fixture::at_work(&cluster).await;
+    let made = fixture.healthy(&fixture.observed()).await;
     let before = cluster.world().clock().now();
     let change = json!({"spec": {"bucket": "elsewhere"}});
     cluster.patch(&made, change).await;
-    place.until_ready_is("NoSuchBucket").await;
+    fixture.until_ready_is("NoSuchBucket").await;
     assert!(cluster.world().clock().now() - before < SECOND);
-    assert_eq!(place.status().observed_generation, Some(2));
+    assert_eq!(fixture.status().observed_generation, Some(2));
 }
 
 #[sendo_test::test]
 async fn an_annotation_asks_for_a_check_at_once(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    let made = place.healthy(&place.observed()).await;
-    place.store.remove_bucket("backups");
+    let fixture = Fixture::at_work(&cluster).await;
+    let made = fixture.healthy(&fixture.observed()).await;
+    fixture.store.remove_bucket("backups");
     let before = cluster.world().clock().now();
     let ask = json!({"metadata": {"annotations": {"storage.example.dev/check": "1"}}});
     cluster.patch(&made, ask).await;
-    place.until_ready_is("NoSuchBucket").await;
+    fixture.until_ready_is("NoSuchBucket").await;
     assert!(cluster.world().clock().now() - before < SECOND);
-    assert_eq!(place.status().handled_request.as_deref(), Some("1"));
+    assert_eq!(fixture.status().handled_request.as_deref(), Some("1"));
 }
 
 #[sendo_test::test]
 async fn a_pause_rests_and_its_end_checks_at_once(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    let made = place.healthy(&place.observed()).await;
+    let fixture = Fixture::at_work(&cluster).await;
+    let made = fixture.healthy(&fixture.observed()).await;
     cluster
         .patch(&made, json!({"spec": {"paused": true}}))
         .await;
-    place.until_synced_is("False", "Paused").await;
-    place.store.stop().await;
+    fixture.until_synced_is("False", "Paused").await;
+    fixture.store.stop().await;
     cluster.stays_quiet_for(HOUR).await;
     cluster
         .patch(&made, json!({"spec": {"paused": false}}))
         .await;
-    place.until_ready_is("Unreachable").await;
+    fixture.until_ready_is("Unreachable").await;
 }
 
 #[sendo_test::test]
 async fn a_missing_secret_is_named_until_it_is_there(cluster: TestCluster) {
-    let place = Place::new(&cluster).await;
-    cluster.run(manager(place.options())).await;
-    cluster.create(&place.observed()).await;
-    place.until_ready_is("BadCredentials").await;
-    let message = place.status().message.unwrap();
+    let fixture = Fixture::new(&cluster).await;
+    cluster.run(manager(fixture.options())).await;
+    cluster.create(&fixture.observed()).await;
+    fixture.until_ready_is("BadCredentials").await;
+    let message = fixture.status().message.unwrap();
     let expected = "the Secret default/credentials cannot be used: it does not exist";
     assert_eq!(message, expected);
 
-    place.create_secret("default", "secret").await;
-    place.until_ready_is("Healthy").await;
+    fixture.create_secret("default", "secret").await;
+    fixture.until_ready_is("Healthy").await;
 }
 
 #[sendo_test::test]
-async fn wrong_credentials_are_told_until_they_are_right(cluster: TestCluster) {
-    let place = Place::new(&cluster).await;
-    cluster.run(manager(place.options())).await;
-    let secret = place.create_secret("default", "guess").await;
-    cluster.create(&place.managed(Default::default())).await;
-    place.until_ready_is("AccessDenied").await;
-    place.until_synced_is("Unknown", "AccessDenied").await;
+async fn wrong_credentials_are_reported_until_they_are_right(cluster: TestCluster) {
+    let fixture = Fixture::new(&cluster).await;
+    cluster.run(manager(fixture.options())).await;
+    let secret = fixture.create_secret("default", "guess").await;
+    cluster.create(&fixture.managed(Default::default())).await;
+    fixture.until_ready_is("AccessDenied").await;
+    fixture.until_synced_is("Unknown", "AccessDenied").await;
     let right = json!({"stringData": {"secretAccessKey": "secret"}});
     cluster.patch(&secret, right).await;
-    place.until_ready_is("Healthy").await;
+    fixture.until_ready_is("Healthy").await;
 }
 
 #[sendo_test::test]
 async fn a_read_write_probe_leaves_nothing_in_the_bucket(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    let mut bucket = place.observed();
+    let fixture = Fixture::at_work(&cluster).await;
+    let mut bucket = fixture.observed();
     bucket.spec.probe = Probe::ReadWrite;
-    place.healthy(&bucket).await;
-    let message = place.status().message;
+    fixture.healthy(&bucket).await;
+    let message = fixture.status().message;
     let expected = "an object was written, read and deleted";
     assert_eq!(message.as_deref(), Some(expected));
-    assert_eq!(place.store.objects("backups"), Some(vec![]));
+    assert_eq!(fixture.store.objects("backups"), Some(vec![]));
 }
 
 #[sendo_test::test]
 async fn each_bucket_is_counted_while_it_is_there(cluster: TestCluster) {
-    let place = Place::new(&cluster).await;
-    place.create_secret("default", "secret").await;
-    let program = manager(place.options());
+    let fixture = Fixture::new(&cluster).await;
+    fixture.create_secret("default", "secret").await;
+    let program = manager(fixture.options());
     let running = program.start(cluster.config()).unwrap();
-    let made = place.healthy(&place.observed()).await;
+    let made = fixture.healthy(&fixture.observed()).await;
     let page = || running.metrics().encode(Format::Prometheus);
     for line in [
         "storage_bucket_healthy{name=\"backups\",namespace=\"default\"} 1\n",
@@ -168,7 +168,7 @@ async fn each_bucket_is_counted_while_it_is_there(cluster: TestCluster) {
     running.stop().await.unwrap();
 }
 
-/// A way to two stores, told apart by the host of the endpoint.
+/// A client for two stores, chosen by the host of the endpoint.
 fn http_to(dead: &LocalStore, live: &LocalStore) -> Http {
     let (dead, live) = (dead.clone(), live.clone());
     Http::in_process(tower::service_fn(move |request: http::Request<_>| {
@@ -182,16 +182,15 @@ fn http_to(dead: &LocalStore, live: &LocalStore) -> Http {
 
 #[sendo_test::test]
 async fn a_dead_endpoint_delays_no_other(cluster: TestCluster) {
-    let place = Place::new(&cluster).await;
-    place.create_secret("default", "secret").await;
+    let fixture = Fixture::new(&cluster).await;
+    fixture.create_secret("default", "secret").await;
     let dead = store(&cluster, "dead");
-    let options = Options::new(http_to(&dead, &place.store));
+    let options = Options::new(http_to(&dead, &fixture.store));
     cluster.run(manager(options)).await;
-    // More than there are workers, of a store that is there and then never
-    // answers in time.
+    // More buckets than workers, in a store that does not respond in time.
     let mut hanging = Vec::new();
     for number in 0..40 {
-        let mut bucket = place.managed(storage_bucket::api::DeletionPolicy::Delete);
+        let mut bucket = fixture.managed(storage_bucket::api::DeletionPolicy::Delete);
         bucket.metadata.name = Some(format!("hanging-{number}"));
         bucket.spec.bucket = format!("hanging-{number}");
         bucket.spec.endpoint = "http://dead.invalid".to_owned();
@@ -208,7 +207,7 @@ async fn a_dead_endpoint_delays_no_other(cluster: TestCluster) {
     cluster.pass(MINUTE * 2).await;
     assert!(all_are("TimedOut"));
 
-    // Neither checks of it nor deletions hold up one of another store.
+    // Neither its checks nor its deletions delay those of another store.
     for (name, delete) in [("checked", false), ("while-deleting", true)] {
         if delete {
             for bucket in &hanging {
@@ -217,7 +216,7 @@ async fn a_dead_endpoint_delays_no_other(cluster: TestCluster) {
         } else {
             cluster.pass(MINUTE - SECOND).await;
         }
-        let mut bucket = place.observed();
+        let mut bucket = fixture.observed();
         bucket.metadata.name = Some(name.to_owned());
         bucket.spec.endpoint = "http://live.invalid".to_owned();
         cluster.create(&bucket).await;

@@ -5,34 +5,34 @@ use std::time::Duration;
 use sendo_test::{TestCluster, record};
 use storage_bucket::{Options, manager};
 
-use crate::{HOUR, Place};
+use crate::{Fixture, HOUR};
 
 /// Checks every five minutes; the store is down from 9 to 10 o'clock.
 async fn a_day(cluster: TestCluster) {
-    let place = Place::new(&cluster).await;
-    place.create_secret("default", "secret").await;
+    let fixture = Fixture::new(&cluster).await;
+    fixture.create_secret("default", "secret").await;
     let options = Options {
         tick_every: Duration::from_secs(60),
-        ..place.options()
+        ..fixture.options()
     };
     cluster.run(manager(options)).await;
-    let mut bucket = place.observed();
+    let mut bucket = fixture.observed();
     bucket.spec.check_every_seconds = 300;
     cluster.create(&bucket).await;
 
-    let healthy = || place.status().healthy;
+    let healthy = || fixture.status().healthy;
     cluster.pass(9 * HOUR).await;
     assert_eq!(healthy(), Some(true));
-    place.store.stop().await;
+    fixture.store.stop().await;
     cluster.pass(HOUR).await;
     assert_eq!(healthy(), Some(false));
-    place.store.start().unwrap();
+    fixture.store.start().unwrap();
     cluster.pass(14 * HOUR).await;
     assert_eq!(healthy(), Some(true));
 
     let expected = [("Normal Healthy", 2), ("Warning Unreachable", 1)];
     let expected = expected.map(|(event, count)| (event.to_owned(), count));
-    assert_eq!(place.events(), expected.into());
+    assert_eq!(fixture.events(), expected.into());
 }
 
 #[test]

@@ -24,29 +24,29 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-/// A cluster that knows StorageBuckets, and a store with the bucket `backups`.
-pub(crate) struct Place {
+/// A cluster with the definition of StorageBuckets, and a store with the bucket `backups`.
+pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,
     pub(crate) store: LocalStore,
 }
 
-impl Place {
+impl Fixture {
     pub(crate) async fn new(cluster: &TestCluster) -> Self {
         let store = store(cluster, "store");
         store.create_bucket("backups");
         cluster.install::<StorageBucket>().await;
-        Place {
+        Fixture {
             cluster: cluster.clone(),
             store,
         }
     }
 
-    /// The same with the controller at work, and the Secret that buckets name.
+    /// The same with the controller running, and the Secret that buckets name.
     pub(crate) async fn at_work(cluster: &TestCluster) -> Self {
-        let place = Place::new(cluster).await;
-        place.create_secret("default", "secret").await;
-        cluster.run(manager(place.options())).await;
-        place
+        let fixture = Fixture::new(cluster).await;
+        fixture.create_secret("default", "secret").await;
+        cluster.run(manager(fixture.options())).await;
+        fixture
     }
 
     pub(crate) fn options(&self) -> Options {
@@ -62,7 +62,7 @@ impl Place {
         self.cluster.create(&secret).await
     }
 
-    /// A resource `backups` for the bucket of that name, only looked at.
+    /// A resource `backups` that observes the bucket of that name.
     pub(crate) fn observed(&self) -> StorageBucket {
         let bucket = serde_json::from_value(json!({
             "metadata": {"name": "backups", "namespace": "default"},
@@ -76,7 +76,7 @@ impl Place {
         bucket.unwrap()
     }
 
-    /// A resource `backups` for the bucket `new-bucket`, which is not there yet.
+    /// A resource `backups` that manages the bucket `new-bucket`, which does not exist yet.
     pub(crate) fn managed(&self, policy: DeletionPolicy) -> StorageBucket {
         let mut bucket = self.observed();
         bucket.spec.bucket = "new-bucket".to_owned();
@@ -139,7 +139,7 @@ impl Place {
         counts
     }
 
-    /// What the changes of StorageBuckets say of a field of text, one after the other.
+    /// The values of a text field in the changes of StorageBuckets, in order.
     pub(crate) fn values_of(&self, field: &str) -> Vec<String> {
         let changes = self.cluster.changes();
         let of_bucket = changes

@@ -1,15 +1,15 @@
-//! What the API server refuses, and what it says.
+//! Validation: what the API server refuses, with which message.
 
 use sendo::Patch;
 use sendo_test::TestCluster;
 use serde_json::json;
 use storage_bucket::api::{ManagementPolicy, SecretReference, StorageBucketSpec};
 
-use crate::Place;
+use crate::Fixture;
 
 #[sendo_test::test]
-async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
-    let place = Place::new(&cluster).await;
+async fn an_invalid_spec_is_refused_with_the_reason(cluster: TestCluster) {
+    let fixture = Fixture::new(&cluster).await;
     type Spoil = fn(&mut StorageBucketSpec);
     let wrong: [(&str, Spoil); 7] = [
         ("spec.endpoint in body should match '^https?://", |spec| {
@@ -56,7 +56,7 @@ async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
         ),
     ];
     for (why, spoil) in wrong {
-        let mut bucket = place.observed();
+        let mut bucket = fixture.observed();
         spoil(&mut bucket.spec);
         let refusal = cluster.client().create(&bucket).await.unwrap_err();
         assert!(refusal.to_string().contains(why), "{refusal}");
@@ -65,8 +65,8 @@ async fn a_wrong_spec_is_refused_with_what_is_wrong(cluster: TestCluster) {
 
 #[sendo_test::test]
 async fn a_bucket_that_was_created_for_a_resource_stays_its_bucket(cluster: TestCluster) {
-    let place = Place::at_work(&cluster).await;
-    let made = place.healthy(&place.managed(Default::default())).await;
+    let fixture = Fixture::at_work(&cluster).await;
+    let made = fixture.healthy(&fixture.managed(Default::default())).await;
     for change in [
         json!({"bucket": "another"}),
         json!({"endpoint": "http://elsewhere"}),
@@ -76,7 +76,7 @@ async fn a_bucket_that_was_created_for_a_resource_stays_its_bucket(cluster: Test
         let why = "spec.bucket: Invalid value: endpoint and bucket cannot be changed: the bucket was created for this resource, and would be left behind";
         assert!(refusal.to_string().contains(why), "{refusal}");
     }
-    // The rest can.
+    // The other fields can be changed.
     cluster
         .patch(&made, json!({"spec": {"paused": true}}))
         .await;

@@ -1,41 +1,43 @@
-//! Programs that come and go, under another's rights, on a bad day.
+//! Several replicas, with the rights of the service account, and with failing requests.
 
 use sendo::{Running, Timestamp};
 use sendo_test::{Faults, Rights, TestCluster};
 use storage_bucket::api::{Creation, DeletionPolicy};
 use storage_bucket::manager;
 
-use crate::{HOUR, MINUTE, Place};
+use crate::{Fixture, HOUR, MINUTE};
 
 const RIGHTS: &str = include_str!("../../samples/rbac.yaml");
 
-/// A place with the Secret, and the rights of the program's account.
-async fn place_and_rights(cluster: &TestCluster) -> (Place, Rights) {
-    let place = Place::new(cluster).await;
-    place.create_secret("default", "secret").await;
+/// A fixture with the Secret, and the rights of the program's account.
+async fn fixture_and_rights(cluster: &TestCluster) -> (Fixture, Rights) {
+    let fixture = Fixture::new(cluster).await;
+    fixture.create_secret("default", "secret").await;
     let rights = cluster.rights(RIGHTS).await;
-    (place, rights)
+    (fixture, rights)
 }
 
 /// Runs the program as its ServiceAccount.
-fn start(place: &Place, rights: &Rights, replica: &str) -> Running {
-    let program = manager(place.options());
+fn start(fixture: &Fixture, rights: &Rights, replica: &str) -> Running {
+    let program = manager(fixture.options());
     program.start(rights.replica(replica)).unwrap()
 }
 
 #[sendo_test::test]
-async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
-    let (place, rights) = place_and_rights(&cluster).await;
-    let running = start(&place, &rights, "first");
-    let made = place.healthy(&place.managed(DeletionPolicy::Delete)).await;
+async fn its_rights_are_enough_and_all_are_used(cluster: TestCluster) {
+    let (fixture, rights) = fixture_and_rights(&cluster).await;
+    let running = start(&fixture, &rights, "first");
+    let made = fixture
+        .healthy(&fixture.managed(DeletionPolicy::Delete))
+        .await;
     for _ in 0..2 {
-        place.store.stop().await;
-        place.until_ready_is("Unreachable").await;
-        place.store.start().unwrap();
-        place.until_ready_is("Healthy").await;
+        fixture.store.stop().await;
+        fixture.until_ready_is("Unreachable").await;
+        fixture.store.start().unwrap();
+        fixture.until_ready_is("Healthy").await;
     }
     cluster.delete(&made).await;
-    place.until_resources_are_gone().await;
+    fixture.until_resources_are_gone().await;
     running.stop().await.unwrap();
     assert_eq!(rights.refused(), [""; 0]);
     assert_eq!(rights.unused(), [""; 0]);
@@ -43,18 +45,20 @@ async fn its_rights_are_enough_and_none_is_idle(cluster: TestCluster) {
 
 #[sendo_test::test]
 async fn a_replica_takes_over_without_a_missed_or_doubled_check(cluster: TestCluster) {
-    let (place, rights) = place_and_rights(&cluster).await;
-    let first = start(&place, &rights, "first");
-    let second = start(&place, &rights, "second");
+    let (fixture, rights) = fixture_and_rights(&cluster).await;
+    let first = start(&fixture, &rights, "first");
+    let second = start(&fixture, &rights, "second");
     first.ready().await;
     second.ready().await;
-    place.healthy(&place.managed(DeletionPolicy::Retain)).await;
+    fixture
+        .healthy(&fixture.managed(DeletionPolicy::Retain))
+        .await;
     cluster.pass(MINUTE * 10).await;
     first.stop().await.unwrap();
     cluster.pass(MINUTE * 10).await;
 
-    // The times of all checks: one a minute, whoever made it.
-    let mut checks: Vec<Timestamp> = place
+    // The times of all checks: one a minute, by any replica.
+    let mut checks: Vec<Timestamp> = fixture
         .values_of("lastCheckTime")
         .iter()
         .map(|time| time.parse().unwrap())
@@ -67,7 +71,7 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_check(cluster: TestClu
         let gap = pair[1].duration_since(pair[0]).as_secs();
         assert!((55..=75).contains(&gap), "{gap} s between two checks");
     }
-    assert_eq!(place.events()["Normal Created"], 1);
+    assert_eq!(fixture.events()["Normal Created"], 1);
     let by_second = rights.writes_of("second");
     let status = "patch storagebuckets/status.storage.example.dev";
     assert!(
@@ -79,16 +83,16 @@ async fn a_replica_takes_over_without_a_missed_or_doubled_check(cluster: TestClu
 
 #[sendo_test::test]
 async fn a_second_run_on_a_bucket_at_rest_writes_nothing(cluster: TestCluster) {
-    let (place, rights) = place_and_rights(&cluster).await;
-    let first = start(&place, &rights, "first");
-    let mut bucket = place.managed(DeletionPolicy::Delete);
+    let (fixture, rights) = fixture_and_rights(&cluster).await;
+    let first = start(&fixture, &rights, "first");
+    let mut bucket = fixture.managed(DeletionPolicy::Delete);
     // Between two checks, which are a day apart, there is nothing to write.
     bucket.spec.check_every_seconds = 86400;
-    place.healthy(&bucket).await;
+    fixture.healthy(&bucket).await;
     cluster.pass(MINUTE).await;
     first.stop().await.unwrap();
 
-    let second = start(&place, &rights, "second");
+    let second = start(&fixture, &rights, "second");
     second.ready().await;
     cluster.stays_quiet_for(HOUR).await;
     // Counted by requests: not even one that would have changed nothing.
@@ -97,26 +101,28 @@ async fn a_second_run_on_a_bucket_at_rest_writes_nothing(cluster: TestCluster) {
     second.stop().await.unwrap();
 }
 
-/// Whatever happens to its requests, the program comes to the same end.
+/// The program reaches the same state with failing requests.
 #[sendo_test::test(seeds = 10)]
-async fn failures_of_the_api_delay_but_do_not_mislead(cluster: TestCluster) {
-    let place = Place::new(&cluster).await;
-    place.create_secret("default", "secret").await;
+async fn failures_of_the_api_delay_but_do_not_change_the_result(cluster: TestCluster) {
+    let fixture = Fixture::new(&cluster).await;
+    fixture.create_secret("default", "secret").await;
     let faults = Faults::new(cluster.world(), 0.3);
-    let program = manager(place.options());
+    let program = manager(fixture.options());
     let running = program.start(cluster.faulty(&faults)).unwrap();
-    let made = cluster.create(&place.managed(DeletionPolicy::Delete)).await;
+    let made = cluster
+        .create(&fixture.managed(DeletionPolicy::Delete))
+        .await;
     cluster.pass(MINUTE * 5).await;
-    place.store.stop().await;
+    fixture.store.stop().await;
     cluster.pass(MINUTE * 5).await;
-    place.store.start().unwrap();
+    fixture.store.start().unwrap();
     assert!(faults.injected() > 0);
     faults.end();
-    place.until_ready_is("Healthy").await;
-    assert_eq!(place.status().creation, Some(Creation::Succeeded));
+    fixture.until_ready_is("Healthy").await;
+    assert_eq!(fixture.status().creation, Some(Creation::Succeeded));
 
     cluster.delete(&made).await;
-    place.until_resources_are_gone().await;
-    assert_eq!(place.store.objects("new-bucket"), None);
+    fixture.until_resources_are_gone().await;
+    assert_eq!(fixture.store.objects("new-bucket"), None);
     running.stop().await.unwrap();
 }

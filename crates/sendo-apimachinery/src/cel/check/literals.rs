@@ -65,7 +65,7 @@ impl<'p> Checker<'p, '_> {
     /// A template that is filled with a list of values, as `'%d'.format([1])`.
     fn check_template(&mut self, call: &'p Expr, template: &str, values: &[&'p Expr]) {
         let mut filled = 0;
-        for piece in Template::of(template) {
+        for piece in Template::parse(template) {
             let value = match piece {
                 Piece::Text(_) => continue,
                 Piece::Cut => None,
@@ -74,7 +74,7 @@ impl<'p> Checker<'p, '_> {
             let (at, why) = match (value, piece.clause()) {
                 (None, Ok(_)) => (call, out_of_range(filled)),
                 (_, Err(why)) => (call, why),
-                (Some(value), Ok(clause)) => match self.unfit(clause.letter, value) {
+                (Some(value), Ok(clause)) => match self.unfit(clause.verb, value) {
                     Some((at, why)) => (at, format!("error during formatting: {why}")),
                     None => {
                         filled += 1;
@@ -95,9 +95,9 @@ impl<'p> Checker<'p, '_> {
     }
 
     /// The value that a clause cannot show, and why.
-    fn unfit(&self, letter: char, value: &'p Expr) -> Option<(&'p Expr, String)> {
+    fn unfit(&self, verb: char, value: &'p Expr) -> Option<(&'p Expr, String)> {
         let kind = self.bindings.resolve_fully(&self.type_of(value));
-        let fits = match letter {
+        let fits = match verb {
             _ if kind.is_dyn() => true,
             's' => !matches!(kind, T::Object(_) | T::Named(_) | T::Optional(_)),
             'd' | 'o' => matches!(kind, T::Int | T::Uint),
@@ -106,15 +106,13 @@ impl<'p> Checker<'p, '_> {
             _ => matches!(kind, T::Int | T::Uint | T::Text | T::Bytes),
         };
         if !fits {
-            return Some((value, wrong_for_clause(letter, &runtime_name(&kind))));
+            return Some((value, wrong_for_clause(verb, &runtime_name(&kind))));
         }
-        match (&value.kind, letter) {
-            (Kind::List(items), 's') => items
-                .iter()
-                .find_map(|item| self.unfit(letter, &item.value)),
+        match (&value.kind, verb) {
+            (Kind::List(items), 's') => items.iter().find_map(|item| self.unfit(verb, &item.value)),
             (Kind::Map(entries), 's') => entries.iter().find_map(|entry| {
-                let key = self.unfit(letter, &entry.key);
-                key.or_else(|| self.unfit(letter, &entry.value))
+                let key = self.unfit(verb, &entry.key);
+                key.or_else(|| self.unfit(verb, &entry.value))
             }),
             _ => None,
         }

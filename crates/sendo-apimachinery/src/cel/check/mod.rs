@@ -59,7 +59,7 @@ pub(super) fn check(parsed: &Parsed, variables: &Variables<'_>) -> Result<Checke
         checker.check_literals(&parsed.root, false);
     }
     if !checker.issues.is_empty() {
-        return Err(Issues::new(&parsed.source, checker.told()));
+        return Err(Issues::new(&parsed.source, checker.into_issues()));
     }
     let bindings = &checker.bindings;
     let types = checker
@@ -89,12 +89,12 @@ struct Checker<'p, 'v> {
 
 impl<'p> Checker<'p, '_> {
     fn report(&mut self, at: &Expr, message: String) {
-        let place = self.parsed.places.of(at.id);
+        let place = self.parsed.places.get(at.id);
         self.issues.push(Issue { place, message });
     }
 
     /// The issues. Types of objects are named from the value that the expression is about.
-    fn told(self) -> Vec<Issue> {
+    fn into_issues(self) -> Vec<Issue> {
         let mut issues = self.issues;
         if let Some(root) = self.variables.sizes.and_then(Declared::type_name)
             && root != Declared::ROOT

@@ -238,7 +238,7 @@ impl<'p> Estimator<'p, '_> {
     }
 }
 
-/// A whole number that stands in the expression; negative ones count as none.
+/// An integer literal of the expression; negative ones count as none.
 fn whole(expr: &Expr) -> Option<u64> {
     match expr.kind {
         Kind::Literal(Literal::Int(number)) => Some(u64::try_from(number).unwrap_or(0)),

@@ -130,7 +130,7 @@ impl<'a> Machine<'a> {
                         && matches!(entry.key.kind, Kind::Literal(_))
                         && matches!(entry.value.kind, Kind::Literal(_));
                     let key = self.eval(&entry.key)?;
-                    let key = Key::of(&key).ok_or_else(|| {
+                    let key = Key::from_value(&key).ok_or_else(|| {
                         Fault::new(format!("unsupported key type: {}", key.kind()))
                     })?;
                     match self.eval(&entry.value)? {

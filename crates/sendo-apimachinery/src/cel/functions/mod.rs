@@ -123,7 +123,7 @@ pub(super) fn function(name: &str) -> Option<&'static Function> {
         .find(|function| function.name == name)
 }
 
-/// The type that a name stands for as a value.
+/// The type that a name denotes as a value.
 pub(super) fn type_named(name: &str) -> Option<Type> {
     let kind = match name {
         "bool" => Type::Bool,

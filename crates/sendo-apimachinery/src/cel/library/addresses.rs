@@ -1,3 +1,5 @@
+//! CEL functions of IP addresses and CIDRs.
+
 use std::fmt;
 use std::net::IpAddr;
 

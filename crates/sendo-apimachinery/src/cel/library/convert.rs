@@ -1,3 +1,5 @@
+//! CEL conversions between types.
+
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 

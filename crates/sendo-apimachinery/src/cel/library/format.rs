@@ -1,3 +1,5 @@
+//! Named formats and the function `format` of texts.
+
 use std::fmt::Write;
 
 use super::convert;
@@ -12,7 +14,7 @@ pub struct NamedFormat(usize);
 
 struct Definition {
     name: &'static str,
-    /// The size of the pattern it stands for.
+    /// The size of its pattern.
     pattern: u64,
     check: fn(&str) -> Vec<String>,
 }
@@ -161,7 +163,7 @@ pub(in crate::cel) fn format<'a>(
     };
     let mut out = String::new();
     let mut index = 0;
-    for piece in Template::of(template) {
+    for piece in Template::parse(template) {
         if let Piece::Text(text) = piece {
             out.push_str(text);
             continue;
@@ -170,8 +172,8 @@ pub(in crate::cel) fn format<'a>(
             .get(index)
             .ok_or_else(|| Fault::new(out_of_range(index)))??;
         index += 1;
-        let Clause { letter, precision } = piece.clause().map_err(Fault::new)?;
-        let text = filled(letter, precision, &value)
+        let Clause { verb, precision } = piece.clause().map_err(Fault::new)?;
+        let text = filled(verb, precision, &value)
             .map_err(|why| Fault::new(format!("error during formatting: {why}")))?;
         out.push_str(&text);
         machine.allow_text(out.len())?;
@@ -199,9 +201,9 @@ pub(in crate::cel) enum Piece<'t> {
     Cut,
 }
 
-/// How a value is shown: `%.2f` is the letter `f` with a precision of 2.
+/// How a value is shown: `%.2f` is the verb `f` with a precision of 2.
 pub(in crate::cel) struct Clause {
-    pub(in crate::cel) letter: char,
+    pub(in crate::cel) verb: char,
     precision: Option<usize>,
 }
 
@@ -217,7 +219,7 @@ impl Piece<'_> {
 }
 
 impl<'t> Template<'t> {
-    pub(in crate::cel) fn of(text: &'t str) -> Self {
+    pub(in crate::cel) fn parse(text: &'t str) -> Self {
         Template { rest: text }
     }
 }
@@ -281,16 +283,16 @@ fn clause(text: &str) -> Result<(Clause, &str), String> {
         })?);
         rest = &after[end..];
     }
-    let letter = rest.chars().next().ok_or("unexpected end of string")?;
-    if !"sdfebxXo".contains(letter) {
-        return Err(format!("unrecognized formatting clause \"{letter}\""));
+    let verb = rest.chars().next().ok_or("unexpected end of string")?;
+    if !"sdfebxXo".contains(verb) {
+        return Err(format!("unrecognized formatting clause \"{verb}\""));
     }
-    Ok((Clause { letter, precision }, &rest[letter.len_utf8()..]))
+    Ok((Clause { verb, precision }, &rest[verb.len_utf8()..]))
 }
 
 /// Why a clause cannot show a value of some type.
-pub(in crate::cel) fn wrong_for_clause(letter: char, kind: &str) -> String {
-    let wanted = match letter {
+pub(in crate::cel) fn wrong_for_clause(verb: char, kind: &str) -> String {
+    let wanted = match verb {
         's' => {
             "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
         }
@@ -304,8 +306,8 @@ pub(in crate::cel) fn wrong_for_clause(letter: char, kind: &str) -> String {
     format!("{wanted}, was given {kind}")
 }
 
-fn filled(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<String, String> {
-    let wrong = || wrong_for_clause(letter, value.kind());
+fn filled(verb: char, precision: Option<usize>, value: &Value<'_>) -> Result<String, String> {
+    let wrong = || wrong_for_clause(verb, value.kind());
     let precision = precision.unwrap_or(6);
     let number = || match value {
         Value::Double(number) => Ok(*number),
@@ -330,7 +332,7 @@ fn filled(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<S
             digits
         }
     };
-    Ok(match (letter, value) {
+    Ok(match (verb, value) {
         ('s', value) => shown(value)?,
         ('d', Value::Int(number)) => number.to_string(),
         ('d', Value::Uint(number)) => number.to_string(),
@@ -349,7 +351,7 @@ fn filled(letter: char, precision: Option<usize>, value: &Value<'_>) -> Result<S
                 Value::Bytes(bytes) => hex(bytes),
                 _ => return Err(wrong()),
             };
-            if letter == 'X' {
+            if verb == 'X' {
                 digits.to_uppercase()
             } else {
                 digits

@@ -1,3 +1,5 @@
+//! CEL functions of lists, and the comprehensions' accumulators.
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -248,7 +250,7 @@ pub(in crate::cel) fn insert<'a>(
 ) -> Result<()> {
     let new = match (key, value) {
         (Some(key), value) => {
-            let key = Key::of(&key).ok_or_else(Fault::no_such_overload)?;
+            let key = Key::from_value(&key).ok_or_else(Fault::no_such_overload)?;
             BTreeMap::from([(key, value)])
         }
         (None, Value::Map(other)) => gathered(&other)?,
@@ -281,7 +283,10 @@ fn gathered<'a>(map: &Map<'a>) -> Result<BTreeMap<Key, Value<'a>>> {
     let mut entries = BTreeMap::new();
     for entry in map.entries() {
         let (key, value) = entry?;
-        entries.insert(Key::of(&key).ok_or_else(Fault::no_such_overload)?, value);
+        entries.insert(
+            Key::from_value(&key).ok_or_else(Fault::no_such_overload)?,
+            value,
+        );
     }
     Ok(entries)
 }

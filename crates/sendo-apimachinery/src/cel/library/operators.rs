@@ -1,3 +1,5 @@
+//! CEL operators.
+
 use std::cmp::Ordering;
 
 use jiff::{SignedDuration, Timestamp};

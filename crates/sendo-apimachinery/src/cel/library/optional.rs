@@ -1,3 +1,5 @@
+//! CEL functions of optional values.
+
 use crate::cel::eval::{Fault, Machine, Result};
 use crate::cel::value::Value;
 

@@ -1,3 +1,5 @@
+//! CEL functions of quantities.
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! CEL functions of regular expressions.
+
 use crate::cel::eval::{Fault, Machine, PatternFault, Result};
 use crate::cel::value::Value;
 

@@ -1,3 +1,5 @@
+//! Semantic versions, and their CEL functions.
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use crate::cel::value::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     numbers: [u64; 3],
-    /// The parts of what stands behind a hyphen.
+    /// The identifiers of the pre-release.
     before_release: Vec<Part>,
 }
 

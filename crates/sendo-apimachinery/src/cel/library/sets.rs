@@ -1,3 +1,5 @@
+//! CEL functions of sets.
+
 use crate::cel::eval::{Fault, Machine, Result};
 use crate::cel::value::{Comparison, Value};
 

@@ -1,3 +1,5 @@
+//! CEL functions of strings.
+
 use super::lists;
 use crate::cel::eval::{Fault, Machine, Result};
 use crate::cel::value::{Text, Value};

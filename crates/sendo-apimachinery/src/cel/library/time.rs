@@ -1,3 +1,5 @@
+//! CEL functions of timestamps and durations.
+
 use jiff::Zoned;
 use jiff::tz::{Offset, TimeZone};
 

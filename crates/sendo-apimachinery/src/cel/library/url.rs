@@ -1,3 +1,5 @@
+//! URLs as Go parses them, and their CEL functions.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

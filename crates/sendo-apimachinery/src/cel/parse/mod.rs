@@ -47,8 +47,8 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
 /// Why reading stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It is reported among the issues.
-    Told,
+    /// The error is among the issues.
+    Reported,
     TooDeep(TooDeep),
 }
 
@@ -105,7 +105,7 @@ impl Parser {
         if self.take(mark).is_some() {
             return Ok(());
         }
-        // It is taken for forgotten where what stands here could follow it.
+        // The mark is reported as missing if the current token could follow it.
         let forgotten = match mark {
             ":" => self.begins_value(self.at),
             _ => !self.is(":"),
@@ -165,7 +165,7 @@ impl Parser {
             place,
             message: message.into(),
         });
-        Stop::Told
+        Stop::Reported
     }
 
     /// A node at a place.
@@ -229,7 +229,7 @@ impl Parser {
         places: &[u32],
     ) -> Result<Expr> {
         if terms.len() == 1 {
-            return terms[0].take().ok_or(Stop::Told);
+            return terms[0].take().ok_or(Stop::Reported);
         }
         let middle = terms.len().div_ceil(2);
         let (low, high) = terms.split_at_mut(middle);

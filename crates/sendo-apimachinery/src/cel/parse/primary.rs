@@ -1,4 +1,4 @@
-//! What stands between operators: literals, names, calls, lists, maps and messages.
+//! Operands: literals, names, calls, lists, maps and messages.
 
 use super::{Parser, Result, STARTS};
 use crate::cel::escape::is_reserved;

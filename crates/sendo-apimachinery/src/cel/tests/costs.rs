@@ -1,9 +1,11 @@
+//! Tests of estimated and actual costs.
+
 use super::*;
 
 /// The most a rule over a schema can cost, and what it cost for an object.
 fn costs(schema: Json, object: &Json, source: &str) -> (u64, u64) {
     let schema = Structural::from_json(&schema);
-    let declared = Declared::of(&schema, false).expect("the schema declares a type");
+    let declared = Declared::from_schema(&schema, false).expect("the schema declares a type");
     let variables = Variables::new(&declared).with("self", declared.kind.clone());
     let program = Program::compile(source, &variables).expect(source);
     let own = Value::from_json(object, &schema).expect("the object fits its schema");

@@ -1,3 +1,5 @@
+//! Tests of functions and operators.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of CEL: values of expressions, limits, schemas.
+
 mod costs;
 mod functions;
 mod random;
@@ -60,7 +62,7 @@ fn assert_values(cases: &[(&str, &str)]) {
 /// Evaluates a rule over an object of a schema.
 fn over(schema: Json, object: &Json, source: &str) -> String {
     let schema = Structural::from_json(&schema);
-    let declared = Declared::of(&schema, false).expect("the schema declares a type");
+    let declared = Declared::from_schema(&schema, false).expect("the schema declares a type");
     let variables = Variables::new(&declared).with("self", declared.kind.clone());
     let program = match Program::compile(source, &variables) {
         Ok(program) => program,

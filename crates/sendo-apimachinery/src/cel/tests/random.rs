@@ -1,3 +1,5 @@
+//! Property tests with random expressions and objects.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -204,7 +206,7 @@ fn objects() -> impl Strategy<Value = Json> {
 
 fn run(source: &str, object: &Json) {
     let schema = schema();
-    let declared = Declared::of(&schema, false).unwrap();
+    let declared = Declared::from_schema(&schema, false).unwrap();
     let variables = Variables::new(&declared).with("self", declared.kind.clone());
     let Ok(program) = Program::compile(source, &variables) else {
         return;

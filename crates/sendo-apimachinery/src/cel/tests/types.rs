@@ -1,3 +1,5 @@
+//! Tests of the issues that parsing and type checking report.
+
 use super::*;
 
 /// What is wrong with an expression, without the lines that show where.

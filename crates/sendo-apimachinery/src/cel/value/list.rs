@@ -1,3 +1,5 @@
+//! Lists as CEL values.
+
 use std::sync::Arc;
 
 use serde_json::Value as Json;

@@ -1,3 +1,5 @@
+//! Maps and objects as CEL values.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ pub enum Key {
 
 impl Key {
     /// The key that a value is; none if no map can have it.
-    pub(in crate::cel) fn of(value: &Value<'_>) -> Option<Key> {
+    pub(in crate::cel) fn from_value(value: &Value<'_>) -> Option<Key> {
         Some(match value {
             Value::Bool(value) => Key::Bool(*value),
             Value::Int(number) => Key::Number(i128::from(*number)),
@@ -104,7 +106,7 @@ impl<'a> Map<'a> {
         match (self, key) {
             (_, Value::Text(name)) => self.get(name),
             (Map::Json(..), _) => Some(Err(Fault::no_such_overload())),
-            (Map::Entries(entries), key) => entries.get(&Key::of(key)?).cloned().map(Ok),
+            (Map::Entries(entries), key) => entries.get(&Key::from_value(key)?).cloned().map(Ok),
         }
     }
 

@@ -338,7 +338,7 @@ fn fault(text: &str, error: &ScanError) -> String {
         ErrorLocation::Scanned if from_zero > 0 => from_zero + 1,
         ErrorLocation::Scanned => 0,
         ErrorLocation::Parsed if error.marker().index() < text.chars().count() => from_zero,
-        // At the end of the text Go stands at the beginning of a new line.
+        // At the end of the text Go is at the beginning of a new line.
         ErrorLocation::Parsed | ErrorLocation::ParsedAtEnd => {
             lines + usize::from(!text.ends_with('\n'))
         }

@@ -1,3 +1,5 @@
+//! Scalars of YAML 1.1.
+
 use serde_json::{Number, Value};
 use serde_saphyr::granit_parser::{ScalarStyle, Tag};
 
@@ -149,7 +151,7 @@ fn json_float(value: f64) -> Result<Value, String> {
         .map_or(Value::Number(number), Value::from))
 }
 
-/// What a plain scalar stands for.
+/// The value of a plain scalar.
 fn resolve(text: &str) -> Kind {
     match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {

@@ -1,3 +1,5 @@
+//! Tests of the YAML reader.
+
 use super::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Validation of metadata that all kinds have in common.
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -60,7 +62,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn of(meta: Meta<'a>) -> Self {
+    fn from_meta(meta: Meta<'a>) -> Self {
         let mut members = Members::default();
         for (name, value) in meta.members.into_iter().flatten() {
             let text = || value.as_str().unwrap_or_default();
@@ -91,7 +93,7 @@ impl<'a> Members<'a> {
 /// Checks the metadata of a new object at `path` (most often `metadata`).
 pub fn validate_create(meta: Meta<'_>, rules: &MetaRules, path: &Path) -> Vec<Error> {
     let mut errors = Vec::new();
-    let own = Members::of(meta);
+    let own = Members::from_meta(meta);
     if !own.generate_name.is_empty() {
         let faults = names::generate_name(own.generate_name, rules.name);
         let path = path.child("generateName");
@@ -155,7 +157,7 @@ pub fn validate_update(
     path: &Path,
 ) -> Vec<Error> {
     let mut errors = Vec::new();
-    let (own, was) = (Members::of(new), Members::of(old));
+    let (own, was) = (Members::from_meta(new), Members::from_meta(old));
     if old.deletion_timestamp().is_some() {
         errors.extend(validate_no_new_finalizers(
             new,

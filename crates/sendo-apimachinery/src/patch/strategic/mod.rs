@@ -1,3 +1,5 @@
+//! Strategic merge patches.
+
 mod order;
 mod schema;
 

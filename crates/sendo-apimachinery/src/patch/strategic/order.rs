@@ -65,7 +65,7 @@ fn check_objects(items: &[Value], order: &[Value], key: Option<&str>) -> Result<
     }
 }
 
-/// Where each item stands first.
+/// The first position of each item.
 fn places(items: &[Value], key: Option<&str>) -> Result<BTreeMap<String, usize>, Status> {
     let mut places = BTreeMap::new();
     for (i, item) in items.iter().enumerate() {

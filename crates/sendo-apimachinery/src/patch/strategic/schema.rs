@@ -1,3 +1,5 @@
+//! Strategic merge patches by the schemas of built-in kinds.
+
 use super::{ListStrategy, MapStrategy, PatchType};
 use crate::schema::SchemaRef;
 

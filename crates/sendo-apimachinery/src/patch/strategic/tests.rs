@@ -1,3 +1,5 @@
+//! Tests of strategic merge patches.
+
 use super::*;
 use serde_json::json;
 

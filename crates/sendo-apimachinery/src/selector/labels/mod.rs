@@ -1,3 +1,5 @@
+//! Label selectors.
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -135,7 +137,7 @@ impl LabelSelector {
                 key,
                 operator,
                 values,
-            } = Expression::of(expression);
+            } = Expression::from_value(expression);
             let operator = match operator {
                 "In" => Operator::In,
                 "NotIn" => Operator::NotIn,
@@ -323,7 +325,7 @@ pub fn validate_label_selector(
     for (i, expression) in items(selector.get("matchExpressions")).enumerate() {
         let path = path.child("matchExpressions").index(i);
         errors.extend(validate_expression(
-            &Expression::of(expression),
+            &Expression::from_value(expression),
             invalid_values,
             &path,
         ));
@@ -374,7 +376,7 @@ struct Expression<'a> {
 }
 
 impl<'a> Expression<'a> {
-    fn of(value: &'a Value) -> Self {
+    fn from_value(value: &'a Value) -> Self {
         let text = |member| {
             value
                 .get(member)

@@ -27,22 +27,22 @@ impl Structural {
 
 /// What a check found.
 #[derive(Default)]
-struct Outcome {
+struct CheckResult {
     errors: Vec<Error>,
     /// How many checks were made that could have failed: the alternative of
     /// `anyOf` and `oneOf` with the most is the one whose errors are reported.
     matches: u32,
 }
 
-impl Outcome {
-    fn of(error: Error) -> Self {
-        Outcome {
+impl CheckResult {
+    fn from_error(error: Error) -> Self {
+        CheckResult {
             errors: vec![error],
             matches: 0,
         }
     }
 
-    fn merge(&mut self, other: Outcome) {
+    fn merge(&mut self, other: CheckResult) {
         self.errors.extend(other.errors);
         self.matches += other.matches;
     }
@@ -78,17 +78,17 @@ impl<'s> SchemaAt<'s> {
     }
 
     /// Faults that a value shares with what it was before are no faults.
-    fn ratcheted(&self, value: &Value, old: Option<&Value>) -> Outcome {
+    fn ratcheted(&self, value: &Value, old: Option<&Value>) -> CheckResult {
         let outcome = self.check(value, old);
         if !outcome.is_valid() && old == Some(value) {
-            return Outcome::default();
+            return CheckResult::default();
         }
         outcome
     }
 
-    fn check(&self, value: &Value, old: Option<&Value>) -> Outcome {
-        let mut outcome = Outcome::default();
-        let step = |outcome: &mut Outcome, checked: Outcome| {
+    fn check(&self, value: &Value, old: Option<&Value>) -> CheckResult {
+        let mut outcome = CheckResult::default();
+        let step = |outcome: &mut CheckResult, checked: CheckResult| {
             outcome.merge(checked);
             outcome.matches += 1;
         };
@@ -121,15 +121,15 @@ impl<'s> SchemaAt<'s> {
         outcome
     }
 
-    fn check_type(&self, value: &Value) -> Outcome {
+    fn check_type(&self, value: &Value) -> CheckResult {
         let types = self.schema.types();
         let format = self.schema.constraints.format.as_str();
         let expected = types.join(",");
         if value.is_null() {
             if !types.is_empty() && !self.schema.nullable {
-                return Outcome::of(self.wrong_type(&expected, "null"));
+                return CheckResult::from_error(self.wrong_type(&expected, "null"));
             }
-            return Outcome {
+            return CheckResult {
                 errors: Vec::new(),
                 matches: 1,
             };
@@ -141,14 +141,14 @@ impl<'s> SchemaAt<'s> {
         let fits = takes(found) || whole_float || (found == "integer" && takes("number"));
         let is_textual = value.is_string() || value.is_array();
         if !(is_textual || format.is_empty() || fits || found_format == format) {
-            return Outcome::of(self.wrong_type(format, found_format));
+            return CheckResult::from_error(self.wrong_type(format, found_format));
         }
         let is_numeric = takes("number") || takes("integer");
         let left_to_format = !is_numeric && !format.is_empty() && is_textual;
         if !left_to_format && !fits {
-            return Outcome::of(self.wrong_type(&expected, found));
+            return CheckResult::from_error(self.wrong_type(&expected, found));
         }
-        Outcome {
+        CheckResult {
             errors: Vec::new(),
             matches: 1,
         }
@@ -160,14 +160,14 @@ impl<'s> SchemaAt<'s> {
         Error::type_invalid(&self.field(), found, detail)
     }
 
-    fn check_format(&self, text: &str, fits: bool) -> Outcome {
+    fn check_format(&self, text: &str, fits: bool) -> CheckResult {
         if fits {
-            return Outcome::default();
+            return CheckResult::default();
         }
-        Outcome::of(self.wrong_type(&self.schema.constraints.format, text))
+        CheckResult::from_error(self.wrong_type(&self.schema.constraints.format, text))
     }
 
-    fn check_text(&self, text: &str) -> Outcome {
+    fn check_text(&self, text: &str) -> CheckResult {
         let constraints = &self.schema.constraints;
         let length = text.chars().count() as i64;
         if let Some(max) = constraints.max_length
@@ -182,26 +182,30 @@ impl<'s> SchemaAt<'s> {
                     "value is too long",
                 ),
             };
-            return Outcome::of(error);
+            return CheckResult::from_error(error);
         }
         if let Some(min) = constraints.min_length
             && length < min
         {
-            return Outcome::of(self.invalid(text, format!("should be at least {min} chars long")));
+            return CheckResult::from_error(
+                self.invalid(text, format!("should be at least {min} chars long")),
+            );
         }
         if let Some(pattern) = &constraints.pattern
             && !pattern.matches(text)
         {
-            return Outcome::of(self.invalid(text, format!("should match '{}'", pattern.source())));
+            return CheckResult::from_error(
+                self.invalid(text, format!("should match '{}'", pattern.source())),
+            );
         }
-        Outcome::default()
+        CheckResult::default()
     }
 
-    fn check_items(&self, items: &[Value], old: Option<&Value>) -> Outcome {
+    fn check_items(&self, items: &[Value], old: Option<&Value>) -> CheckResult {
         let constraints = &self.schema.constraints;
-        let mut outcome = Outcome::default();
+        let mut outcome = CheckResult::default();
         if let Some(schema) = &self.schema.items {
-            let before = OldItems::of(self.schema, old);
+            let before = OldItems::new(self.schema, old);
             for (i, item) in items.iter().enumerate() {
                 let at = self.at(schema, format!("{}[{i}]", self.name));
                 outcome.merge(match before.correlate(self.schema, item) {
@@ -227,9 +231,9 @@ impl<'s> SchemaAt<'s> {
         outcome
     }
 
-    fn check_members(&self, members: &Map<String, Value>, old: Option<&Value>) -> Outcome {
+    fn check_members(&self, members: &Map<String, Value>, old: Option<&Value>) -> CheckResult {
         let constraints = &self.schema.constraints;
-        let mut outcome = Outcome::default();
+        let mut outcome = CheckResult::default();
         let size = members.len() as i64;
         if let Some(min) = constraints.min_properties
             && size < min
@@ -289,7 +293,7 @@ impl<'s> SchemaAt<'s> {
         name: &str,
         member: &Value,
         old: Option<&Value>,
-    ) -> Outcome {
+    ) -> CheckResult {
         let is_type = self.name.is_empty() && matches!(name, "kind" | "apiVersion");
         match old.and_then(|old| old.get(name)) {
             Some(old) if !is_type => at.ratcheted(member, Some(old)),
@@ -297,10 +301,10 @@ impl<'s> SchemaAt<'s> {
         }
     }
 
-    fn check_allowed(&self, value: &Value) -> Outcome {
+    fn check_allowed(&self, value: &Value) -> CheckResult {
         let allowed = &self.schema.constraints.allowed;
         if allowed.is_empty() || allowed.iter().any(|choice| equals(value, choice)) {
-            return Outcome::default();
+            return CheckResult::default();
         }
         let texts: Vec<String> = allowed
             .iter()
@@ -309,10 +313,10 @@ impl<'s> SchemaAt<'s> {
                 other => crate::go_json(other),
             })
             .collect();
-        Outcome::of(Error::not_supported(&self.field(), value.clone(), &texts))
+        CheckResult::from_error(Error::not_supported(&self.field(), value.clone(), &texts))
     }
 
-    fn check_combinations(&self, value: &Value) -> Outcome {
+    fn check_combinations(&self, value: &Value) -> CheckResult {
         let constraints = &self.schema.constraints;
         let check = |schema: &Structural| {
             SchemaAt {
@@ -323,10 +327,10 @@ impl<'s> SchemaAt<'s> {
             .check(value, None)
         };
         let quoted = crate::go_quote(&self.name);
-        let mut outcome = Outcome::default();
+        let mut outcome = CheckResult::default();
 
         if !constraints.any_of.is_empty() {
-            let mut best: Option<Outcome> = None;
+            let mut best: Option<CheckResult> = None;
             let mut succeeded = None;
             for schema in &constraints.any_of {
                 let result = check(schema);
@@ -346,7 +350,7 @@ impl<'s> SchemaAt<'s> {
             }
         }
         if !constraints.one_of.is_empty() {
-            let mut best: Option<Outcome> = None;
+            let mut best: Option<CheckResult> = None;
             let mut succeeded = Vec::new();
             for schema in &constraints.one_of {
                 let result = check(schema);
@@ -423,7 +427,7 @@ impl<'s> SchemaAt<'s> {
     }
 }
 
-fn keep_best(best: &mut Option<Outcome>, result: Outcome) {
+fn keep_best(best: &mut Option<CheckResult>, result: CheckResult) {
     if best
         .as_ref()
         .is_none_or(|best| result.matches > best.matches)
@@ -474,7 +478,7 @@ struct OldItems<'o> {
 
 impl<'o> OldItems<'o> {
     /// Only the items of a list of type `map` can be identified.
-    fn of(schema: &Structural, old: Option<&'o Value>) -> Self {
+    fn new(schema: &Structural, old: Option<&'o Value>) -> Self {
         let items = match (schema.list_type.as_deref(), old) {
             (Some("map"), Some(Value::Array(items))) => items.as_slice(),
             _ => &[],

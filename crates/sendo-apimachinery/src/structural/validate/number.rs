@@ -1,8 +1,10 @@
+//! Validation of numbers: minimum, maximum, `multipleOf`.
+
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::{Outcome, SchemaAt};
+use super::{CheckResult, SchemaAt};
 use crate::field::{BadValue, Error};
 use crate::go_text::go_float;
 
@@ -10,10 +12,10 @@ use crate::go_text::go_float;
 ///
 /// A whole number is compared with bounds and factors cut to whole numbers, as
 /// real servers do, unless the bound is none that the type can have.
-pub(super) fn check(at: &SchemaAt<'_>, number: &Number) -> Outcome {
+pub(super) fn check(at: &SchemaAt<'_>, number: &Number) -> CheckResult {
     let constraints = &at.schema.constraints;
-    let figure = Figure::of(number);
-    let mut outcome = Outcome::default();
+    let figure = Figure::from_number(number);
+    let mut outcome = CheckResult::default();
     outcome.errors.extend(out_of_range(at, figure, "Checked"));
     if let Some(factor) = constraints.multiple_of {
         let misfit = out_of_range(at, Figure::Float(factor), "MultipleOf");
@@ -72,7 +74,7 @@ enum Figure {
 }
 
 impl Figure {
-    fn of(number: &Number) -> Self {
+    fn from_number(number: &Number) -> Self {
         match number.as_i64() {
             Some(whole) => Figure::Whole(whole),
             None => Figure::Float(number.as_f64().unwrap_or(f64::MAX)),

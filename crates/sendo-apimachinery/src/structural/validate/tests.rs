@@ -1,3 +1,5 @@
+//! Tests of validation by structural schemas.
+
 use super::*;
 use serde_json::json;
 

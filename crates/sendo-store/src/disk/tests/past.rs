@@ -1,4 +1,4 @@
-//! What a start reads and the file holds follows what there is, not what there was.
+//! Tests of the history on disk: its size is limited by that of the current entries.
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn a_long_past_of_few_entries_is_neither_kept_on_disk_nor_read() {
     let (oldest, newest) = (store.oldest(), store.revision());
     assert_eq!(newest, Revision(30_000));
     assert!((900..=1000).contains(&(newest.0 - oldest.0)), "{oldest}");
-    // The part that is there is whole, and what came before is told to be gone.
+    // The history that is on disk is complete, and what came before is compacted.
     let kept = changes(&store, oldest).await;
     assert_eq!(kept.len() as u64, newest.0 - oldest.0);
     let gone = store.watch(KeyRange::all(), Revision(oldest.0 - 1));
@@ -72,12 +72,12 @@ async fn a_file_that_is_far_too_large_is_made_smaller_when_it_is_opened() {
 
 #[tokio::test]
 async fn what_was_written_too_long_ago_is_no_past_any_more() {
-    let platter = Platter::made();
-    let store = platter.open();
+    let disk = SimulatedDisk::formatted();
+    let store = disk.open();
     put(&store, "a", "1").await;
     put(&store, "a", "2").await;
     drop(store);
-    let file = File::new(Medium::open(&platter).unwrap(), platter.clone());
+    let file = File::new(Medium::open(&disk).unwrap(), disk.clone());
     let clock = World::seeded(0).clock().clone();
     let retention = Retention::default();
     let after = |passed: u64| {
@@ -95,8 +95,8 @@ async fn what_was_written_too_long_ago_is_no_past_any_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_while_the_file_is_made_smaller_loses_nothing() {
     let random = World::seeded(8).random().clone();
-    let platter = Platter::made();
-    let store = platter.open();
+    let disk = SimulatedDisk::formatted();
+    let store = disk.open();
     for number in 0..300 {
         put(&store, &format!("key-{number:03}"), &"x".repeat(9000)).await;
     }
@@ -106,18 +106,18 @@ async fn a_power_cut_while_the_file_is_made_smaller_loses_nothing() {
     }
     let (oldest, newest) = (store.oldest(), store.revision());
     drop(store);
-    platter.0.lock().unwrap().snapshots = Some(Vec::new());
-    let before = platter.len().unwrap();
-    let mut file = File::new(Medium::open(&platter).unwrap(), platter.clone());
+    disk.0.lock().unwrap().snapshots = Some(Vec::new());
+    let before = disk.len().unwrap();
+    let mut file = File::new(Medium::open(&disk).unwrap(), disk.clone());
     let clock = World::seeded(0).clock().clone();
     file.shrink(oldest, newest, &clock).unwrap();
     drop(file);
-    assert!(platter.len().unwrap() < before);
+    assert!(disk.len().unwrap() < before);
 
-    let snapshots = platter.0.lock().unwrap().snapshots.take().unwrap();
+    let snapshots = disk.0.lock().unwrap().snapshots.take().unwrap();
     assert!(snapshots.len() > 3, "{} syncs", snapshots.len());
     for (synced, since) in snapshots {
-        let cut = Platter::made();
+        let cut = SimulatedDisk::formatted();
         cut.0.lock().unwrap().synced = synced;
         cut.0.lock().unwrap().since = since;
         let again = cut.after_power_cut(|| random.below(0..2) == 0).open();

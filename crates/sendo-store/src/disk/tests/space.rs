@@ -1,4 +1,4 @@
-//! A disk without space, and with space again.
+//! Tests of a full disk, and of one with free space again.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ impl Write for Log {
 
 impl Log {
     /// Opens a store whose log this is.
-    fn of(&self, open: impl FnOnce() -> Disk) -> Disk {
+    fn record(&self, open: impl FnOnce() -> Disk) -> Disk {
         let log = self.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
@@ -30,8 +30,8 @@ impl Log {
         subscriber::with_default(subscriber, open)
     }
 
-    /// How often the beginning and the end of a shortage were told.
-    fn told(&self) -> (usize, usize) {
+    /// How often the beginning and the end of a shortage were logged.
+    fn counts(&self) -> (usize, usize) {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let count = |level, what| {
             let lines = text.lines();
@@ -65,13 +65,13 @@ async fn fill(store: &Disk, size: usize) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_full_disk_deletions_go_through_and_with_space_again_everything_does() {
     let log = Log::default();
-    let platter = Platter::with_room(4 * RESERVED);
-    let store = log.of(|| platter.open());
+    let disk = SimulatedDisk::with_room(4 * RESERVED);
+    let store = log.record(|| disk.open());
     let count = fill(&store, 5000).await;
     assert!(count > 100, "{count}");
     assert!(matches!(store.health(), Err(Error::Full)));
     // Somebody else fills what is left of the reserve, but for 1 MiB.
-    platter.set_room(256);
+    disk.set_room(256);
 
     // What is refused changes nothing, and does not end the condition.
     let newest = store.revision();
@@ -91,15 +91,15 @@ async fn on_a_full_disk_deletions_go_through_and_with_space_again_everything_doe
         let both = mark.then(Transaction::new().delete(key));
         store.commit(both).await.unwrap();
     }
-    assert_eq!(log.told(), (1, 0));
+    assert_eq!(log.counts(), (1, 0));
 
-    platter.set_room(10 * RESERVED);
+    disk.set_room(10 * RESERVED);
     create(&store, "new".to_owned(), 5000).await.unwrap();
     store.health().unwrap();
-    assert_eq!(log.told(), (1, 1));
+    assert_eq!(log.counts(), (1, 1));
     let newest = store.revision();
     drop(store);
-    let again = platter.open();
+    let again = disk.open();
     assert_eq!(again.revision(), newest);
     let page = again
         .range(KeyRange::all(), At::Latest, None)
@@ -111,24 +111,24 @@ async fn on_a_full_disk_deletions_go_through_and_with_space_again_everything_doe
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_that_is_the_first_to_find_no_space_goes_through() {
     let log = Log::default();
-    let platter = Platter::with_room(4 * RESERVED);
-    let store = log.of(|| platter.open());
+    let disk = SimulatedDisk::with_room(4 * RESERVED);
+    let store = log.record(|| disk.open());
     for number in 0..400 {
         create(&store, format!("key-{number}"), 5000).await.unwrap();
     }
-    platter.set_room(0);
+    disk.set_room(0);
     for number in 0..400 {
         let delete = Transaction::new().delete(format!("key-{number}"));
         store.commit(delete).await.unwrap();
     }
-    assert!(log.told().0 <= 1);
+    assert!(log.counts().0 <= 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_deleted_gives_its_space_back() {
     let log = Log::default();
-    let platter = Platter::with_room(6 * RESERVED);
-    let store = log.of(|| platter.open());
+    let disk = SimulatedDisk::with_room(6 * RESERVED);
+    let store = log.record(|| disk.open());
     let count = fill(&store, 60_000).await;
     for number in 0..count {
         let delete = Transaction::new().delete(format!("key-{number:05}"));
@@ -136,26 +136,26 @@ async fn what_was_deleted_gives_its_space_back() {
     }
     // Nobody else gave anything back.
     create(&store, "new".to_owned(), 60_000).await.unwrap();
-    assert_eq!(log.told(), (1, 1));
+    assert_eq!(log.counts(), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_opened_on_a_full_disk_can_be_read_and_says_so() {
     let log = Log::default();
-    let platter = Platter::made();
-    let store = platter.open();
+    let disk = SimulatedDisk::formatted();
+    let store = disk.open();
     put(&store, "a", "1").await;
     drop(store);
-    platter.0.lock().unwrap().holds_reserve = false;
-    platter.set_room(0);
-    let store = log.of(|| platter.open());
+    disk.0.lock().unwrap().holds_reserve = false;
+    disk.set_room(0);
+    let store = log.record(|| disk.open());
     assert!(matches!(store.health(), Err(Error::Full)));
     let refused = create(&store, "b".to_owned(), 1).await;
     assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
     let read = store.get("a", At::Latest).await.unwrap();
     assert_eq!(read.entry.unwrap().value, "1");
-    assert_eq!(log.told(), (1, 0));
-    platter.set_room(3 * RESERVED);
+    assert_eq!(log.counts(), (1, 0));
+    disk.set_room(3 * RESERVED);
     create(&store, "b".to_owned(), 1).await.unwrap();
-    assert_eq!(log.told(), (1, 1));
+    assert_eq!(log.counts(), (1, 1));
 }

@@ -1,4 +1,4 @@
-//! Watchers that are woken by a task, not by who commits.
+//! Wakes watchers from a task of their own rather than from the caller that commits.
 
 use std::future::poll_fn;
 use std::mem;
@@ -9,37 +9,38 @@ use futures::future::select;
 use futures::task::AtomicWaker;
 use sendo_world::Tasks;
 
-/// Wakes those who wait for a change.
+/// Wakes the watchers that wait for a change.
 ///
-/// Waking a thread takes the time of a small write. Who commits has an answer to
-/// give first, so this is left to a task that runs after.
+/// Waking a thread takes about as long as a small write. A task does it after the commit, so that
+/// the commit returns first.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct Notifier {
     state: Mutex<State>,
-    ringer: AtomicWaker,
+    /// The waker of the task.
+    task: AtomicWaker,
 }
 
 #[derive(Default)]
 struct State {
     waiting: Vec<Waker>,
-    /// There is no task any more that rings.
+    /// Whether the task has ended.
     closed: bool,
 }
 
-impl Bell {
-    /// A bell that a task rings, until its owner is asked to stop.
-    pub(crate) fn rung_by(tasks: &Tasks) -> Arc<Self> {
-        let bell = Arc::new(Bell::default());
-        let ringer = Ringer(Arc::clone(&bell));
+impl Notifier {
+    /// A notifier with a task that runs until its owner stops.
+    pub(crate) fn on_tasks(tasks: &Tasks) -> Arc<Self> {
+        let notifier = Arc::new(Notifier::default());
+        let task = NotifierTask(Arc::clone(&notifier));
         let stopping = tasks.stopping().clone();
         tasks.spawn("wakes watchers", async move {
-            let ringing = poll_fn(|cx| ringer.0.poll_ring(cx));
-            select(std::pin::pin!(stopping.cancelled()), ringing).await;
+            let notifying = poll_fn(|cx| task.0.poll_notify(cx));
+            select(std::pin::pin!(stopping.cancelled()), notifying).await;
         });
-        bell
+        notifier
     }
 
-    /// Has watchers woken soon; at once, if there is no task any more to do it.
+    /// Has the task wake the watchers; wakes them itself if the task has ended.
     pub(crate) fn wake(&self, watchers: Vec<Waker>) {
         let mut state = self.lock();
         if state.closed {
@@ -48,21 +49,21 @@ impl Bell {
         }
         state.waiting.extend(watchers);
         drop(state);
-        self.ringer.wake();
+        self.task.wake();
     }
 
-    /// Wakes who waits, now and from now on at once.
+    /// Wakes the watchers that wait, and ends the task; later ones are woken by the caller.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
-        self.ringer.wake();
+        self.task.wake();
     }
 
-    fn poll_ring(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.ringer.register(cx.waker());
+    fn poll_notify(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.task.register(cx.waker());
         let mut state = self.lock();
         let (waiting, closed) = (mem::take(&mut state.waiting), state.closed);
         drop(state);
@@ -79,10 +80,10 @@ impl Bell {
     }
 }
 
-/// The task's end of the bell: when the task ends, in whatever way, nobody waits for it.
-struct Ringer(Arc<Bell>);
+/// Closes the notifier when the task ends, for any reason, so that no watcher waits for it.
+struct NotifierTask(Arc<Notifier>);
 
-impl Drop for Ringer {
+impl Drop for NotifierTask {
     fn drop(&mut self) {
         self.0.close();
     }

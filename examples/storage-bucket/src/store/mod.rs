@@ -1,4 +1,4 @@
-//! An object store, asked about a bucket: checked, created, deleted.
+//! The client for buckets in object stores: check, create, delete.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::http::{Http, HttpError};
 pub use crate::problem::{Health, Problem, Reason};
 pub use rusty_s3::Credentials;
 
-/// The region in which a bucket is made unless a request says otherwise.
+/// The region in which S3 creates a bucket by default.
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// Asks object stores about buckets. Cheap to clone.
+/// A client for object stores. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     http: Http,
     timeout: Duration,
 }
 
-/// What came of creating a bucket.
+/// The result of creating a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
     /// It was not there before.
@@ -58,7 +58,7 @@ impl Store {
     }
 }
 
-/// A bucket with the right to ask for it; see [`Store::bucket`].
+/// A bucket with credentials; see [`Store::bucket`].
 ///
 /// No method takes longer than the store's time-out. All are cancel safe, in
 /// that a dropped future leaves nothing running; whether the store has done what
@@ -149,7 +149,7 @@ impl Access<'_> {
         }
     }
 
-    /// Any answer will do: somebody speaks HTTP there.
+    /// Whether the server sends any HTTP response.
     async fn answers(&self) -> Result<(), Problem> {
         let endpoint = self.bucket()?.base_url().clone();
         self.send(Method::GET, endpoint.as_str(), Bytes::new())
@@ -262,7 +262,7 @@ impl Access<'_> {
     }
 }
 
-/// The body of an answer that says yes.
+/// The body of a successful response.
 fn succeeded(answer: &Response<Bytes>) -> Result<&Bytes, Problem> {
     match answer.status().is_success() {
         true => Ok(answer.body()),
@@ -270,13 +270,13 @@ fn succeeded(answer: &Response<Bytes>) -> Result<&Bytes, Problem> {
     }
 }
 
-/// What an answer that says no means.
+/// The problem of a failed response.
 fn refusal(answer: &Response<Bytes>) -> Problem {
     let body = String::from_utf8_lossy(answer.body());
     let status = answer.status();
     let code = element(&body, "Code");
     let reason = match (status, code.as_deref()) {
-        // Any web server answers 404; only a store names the bucket as the reason.
+        // Any web server may send 404; only a store has `NoSuchBucket` as the reason.
         (StatusCode::NOT_FOUND, Some("NoSuchBucket")) => Reason::NoSuchBucket,
         (StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED, _) => Reason::AccessDenied,
         _ => Reason::BadAnswer,

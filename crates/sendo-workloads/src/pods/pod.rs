@@ -1,8 +1,8 @@
-//! A pod, as much of it as the controllers of this crate look at.
+//! The part of a pod that the controllers of this crate read.
 //!
-//! Every pod of the cluster is kept, and decoded at each of its changes: a
-//! whole one would take several times the room. The fields have the names and the
-//! meaning that they have in [`v1::Pod`], which is what pods are created as.
+//! Every pod of the cluster is cached, and decoded at each of its changes: a whole
+//! one would take several times the memory. The fields have the names and the
+//! meaning that they have in [`v1::Pod`], which is the type of pods to create.
 
 use k8s_openapi::api::core::v1::{self, PersistentVolumeClaimVolumeSource, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -10,7 +10,7 @@ use kube::Resource;
 use sendo::cache::KindOptions;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A pod that is kept.
+/// A cached pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, Resource)]
 #[resource(inherit = v1::Pod)]
 #[serde(default)]
@@ -25,12 +25,14 @@ pub(crate) struct Pod {
 pub(crate) struct PodSpec {
     pub(crate) node_name: Option<String>,
     pub(crate) tolerations: Option<Vec<Toleration>>,
-    #[serde(deserialize_with = "of_claims")]
+    #[serde(deserialize_with = "only_volumes_of_claims")]
     pub(crate) volumes: Option<Vec<Volume>>,
 }
 
-/// The volumes that are of a claim: nearly every pod has a volume, and few have one of these.
-fn of_claims<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Volume>>, D::Error> {
+/// The volumes that refer to a claim: nearly every pod has volumes, and few have one of these.
+fn only_volumes_of_claims<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<Volume>>, D::Error> {
     let mut volumes = Option::<Vec<Volume>>::deserialize(from)?;
     if let Some(volumes) = &mut volumes {
         volumes.retain(|volume| {
@@ -49,7 +51,7 @@ pub(crate) struct Volume {
     pub(crate) persistent_volume_claim: Option<PersistentVolumeClaimVolumeSource>,
 }
 
-/// A claim made for the pod alone; its name follows from the volume's.
+/// A generic ephemeral volume: its claim is created for the pod, and named after pod and volume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Ephemeral {}
 
@@ -76,8 +78,8 @@ pub(crate) struct ContainerStatus {
     pub(crate) restart_count: i32,
 }
 
-/// The fields above as they stand in JSON: the others are not even decoded.
-const LOOKED_AT: [&str; 10] = [
+/// The JSON paths of the fields above; other fields are skipped and not decoded.
+const FIELDS: [&str; 10] = [
     "spec.nodeName",
     "spec.tolerations",
     "spec.volumes.ephemeral",
@@ -90,9 +92,9 @@ const LOOKED_AT: [&str; 10] = [
     "status.phase",
 ];
 
-/// How pods are read from the API server.
+/// How pods are decoded and cached.
 pub(crate) fn cached() -> KindOptions<Pod> {
-    KindOptions::new().only(LOOKED_AT)
+    KindOptions::new().only(FIELDS)
 }
 
 #[cfg(test)]
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A pod with all that the type has: a new field is to be set here too.
+    /// A pod with every field of the type set; a new field has to be set here too.
     fn full() -> Pod {
         let volume = |name: &str, ephemeral, persistent_volume_claim| Volume {
             name: name.to_owned(),

@@ -1,13 +1,12 @@
-//! Figures of `sendo up` over TLS, beside those of a real API server.
+//! Figures of `sendo up` over TLS, compared with those of a real API server.
 //!
 //! The real ones are of kube-apiserver 1.36 with etcd (without fsync) on two
 //! cores that the client shares, or measured in the same run, if a kubeconfig
-//! of one is given. The servers are asked in turn, round after round, each for as
-//! long, while the others are halted and once the machine has nothing else to do, so
-//! that all meet it in the same moods. Of the rounds in which the host took least of
-//! the processors away the middle one counts. Servers are compared round by round,
-//! for a machine changes its mood from minute to minute; and the middle one of these
-//! comparisons counts.
+//! of one is given. The servers are measured in turn, round after round, each for the
+//! same time, while the others are stopped and after the machine has become idle. The
+//! figure is the median of the rounds in which the host took the least processor time.
+//! Servers are compared within a round, because the speed of a machine changes from
+//! minute to minute; the result is the median of these comparisons.
 
 mod client;
 mod load;
@@ -24,16 +23,16 @@ use load::{Load, Rate, Task, Turn};
 use process::Processes;
 pub(crate) use process::{Keeps, Process};
 
-/// How often each server has its turn.
+/// The number of rounds.
 const ROUNDS: usize = 9;
-/// In how many of them the machine should have been ours.
+/// The number of rounds that count.
 const UNDISTURBED: usize = 5;
-/// How many watch the same objects.
+/// The number of watchers of the same objects.
 const WATCHERS: u64 = 1000;
-/// How many changes they are told of in a round.
+/// The number of changes that they get in a round.
 const CHANGES: u64 = 1000;
 
-/// What a server is asked in a round: what, by how many at once.
+/// A measurement of a round: the task, and the number of workers.
 struct Work {
     name: &'static str,
     task: Task,
@@ -71,7 +70,7 @@ struct Figures {
     deliveries: Option<f64>,
 }
 
-/// How many times as much is measured of `sendo up` as of Kubernetes, in the same round.
+/// The ratios of `sendo up` to Kubernetes in the same round.
 #[derive(Default)]
 struct Times {
     /// In the order of [`WORKS`].
@@ -132,7 +131,7 @@ pub(crate) async fn measure(real: Option<&Path>, processes: Vec<u32>) -> anyhow:
         }
     }
     let times = in_turn(&mut measured).await?;
-    // Lets the servers go on, and closes the connections to them.
+    // Continues the servers, and closes the connections to them.
     drop(measured);
     print(&in_memory, &on_disk, &kubernetes, &times);
     world.tasks().stop().await;
@@ -150,7 +149,7 @@ async fn start(world: &World, keeps: Keeps) -> anyhow::Result<(Process, Figures)
     world.clock().sleep(Duration::from_secs(2)).await;
     let resident = process.resident_bytes()? as f64 / f64::from(1 << 20);
     let figures = Figures {
-        start: Some(middle(starts, Duration::cmp)),
+        start: Some(median(starts, Duration::cmp)),
         resident: Some(resident),
         ..Figures::default()
     };
@@ -161,8 +160,11 @@ async fn begin(world: &World, process: &Process) -> anyhow::Result<Load> {
     Load::begin(world, &process.target, process.processes()).await
 }
 
-/// Halts all servers but one, which is returned.
-fn alone<'s>(servers: &'s mut [(Load, &mut Figures)], number: usize) -> anyhow::Result<&'s Load> {
+/// Stops the processes of all servers but one, which is returned.
+fn run_alone<'s>(
+    servers: &'s mut [(Load, &mut Figures)],
+    number: usize,
+) -> anyhow::Result<&'s Load> {
     for (i, (load, _)) in servers.iter().enumerate() {
         if i != number {
             load.processes.halt()?;
@@ -173,17 +175,17 @@ fn alone<'s>(servers: &'s mut [(Load, &mut Figures)], number: usize) -> anyhow::
     Ok(load)
 }
 
-/// Asks the servers in turn, and notes what the rounds that count were like.
+/// Measures the servers in turn, and records the rounds that count.
 async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<Times> {
     let mut times = Times::default();
     for number in 0..servers.len() {
-        alone(servers, number)?.fill().await?;
+        run_alone(servers, number)?.fill().await?;
     }
     for (i, work) in WORKS.iter().enumerate() {
         let mut rates = vec![Vec::new(); servers.len()];
         for _ in 0..ROUNDS {
             for (number, rates) in rates.iter_mut().enumerate() {
-                let load = alone(servers, number)?;
+                let load = run_alone(servers, number)?;
                 rates.push(load.perform(work.task, work.workers).await?);
             }
         }
@@ -198,12 +200,12 @@ async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<Times> 
     let mut deliveries = vec![Vec::new(); servers.len()];
     for _ in 0..ROUNDS {
         for (number, lists) in lists.iter_mut().enumerate() {
-            lists.push(alone(servers, number)?.list_pods().await?);
+            lists.push(run_alone(servers, number)?.list_pods().await?);
         }
     }
     for _ in 0..ROUNDS {
         for (number, deliveries) in deliveries.iter_mut().enumerate() {
-            let load = alone(servers, number)?;
+            let load = run_alone(servers, number)?;
             deliveries.push(load.fan_out(WATCHERS, CHANGES).await?);
         }
     }
@@ -216,7 +218,7 @@ async fn in_turn(servers: &mut [(Load, &mut Figures)]) -> anyhow::Result<Times> 
     Ok(times)
 }
 
-/// How many times as much the first of the servers has as the last, if that is Kubernetes.
+/// The ratio of the first server to the last one, if that is Kubernetes.
 fn compare<T>(servers: &[Vec<Turn<T>>], number: impl Fn(&T) -> f64) -> Option<f64> {
     let [ours, _, theirs] = servers else {
         return None;
@@ -228,18 +230,18 @@ fn compare<T>(servers: &[Vec<Turn<T>>], number: impl Fn(&T) -> f64) -> Option<f6
     Some(undisturbed(rounds.collect(), f64::total_cmp))
 }
 
-/// The one in the middle of those in which the host took least away.
+/// The median of the rounds in which the host took the least processor time.
 fn undisturbed<T: Copy>(
     mut turns: Vec<Turn<T>>,
     order: impl Fn(&T, &T) -> std::cmp::Ordering,
 ) -> T {
     turns.sort_by_key(|turn| turn.stolen);
     let best = turns.into_iter().take(UNDISTURBED);
-    middle(best.map(|turn| turn.measured).collect(), order)
+    median(best.map(|turn| turn.measured).collect(), order)
 }
 
-/// The one in the middle of some.
-fn middle<T: Copy>(mut all: Vec<T>, order: impl Fn(&T, &T) -> std::cmp::Ordering) -> T {
+/// The median.
+fn median<T: Copy>(mut all: Vec<T>, order: impl Fn(&T, &T) -> std::cmp::Ordering) -> T {
     all.sort_by(order);
     all[all.len() / 2]
 }

@@ -30,22 +30,22 @@ use clap::Args;
 use chapter::Chapter;
 use cluster::{Cluster, Server};
 use play::Stage;
-use report::{Output, Report, Step, Verdict};
+use report::{Output, Report, Step, StepResult};
 use session::Session;
 
 /// A chapter's name and text.
 macro_rules! chapter {
     ($name:literal) => {
-        ($name, include_str!(concat!("e2e/chapters/", $name, ".md")))
+        ($name, include_str!(concat!("chapters/", $name, ".md")))
     };
 }
 
-/// Chapters about what all of the cluster shares, played one after the other.
-const ALONE: [(&str, &str); 2] = [chapter!("cluster"), chapter!("nodes")];
+/// Chapters that change cluster-wide state, played one after the other.
+const SEQUENTIAL: [(&str, &str); 2] = [chapter!("cluster"), chapter!("nodes")];
 
-/// Chapters that keep to their namespace and their own kinds, played several at
-/// a time; the long ones come first.
-const TOGETHER: [(&str, &str); 19] = [
+/// Chapters that use only their namespace and their own kinds, played several at a time; the long
+/// ones come first.
+const CONCURRENT: [(&str, &str); 19] = [
     chapter!("definitions"),
     chapter!("rollouts"),
     chapter!("replicasets"),
@@ -141,8 +141,8 @@ impl Options {
 ///
 /// When a step differs from what its chapter says, or nothing could be run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let alone = options.chapters(&ALONE)?;
-    let together = options.chapters(&TOGETHER)?;
+    let alone = options.chapters(&SEQUENTIAL)?;
+    let together = options.chapters(&CONCURRENT)?;
     let with_go = options.chooses(client_go::NAME, &[""; 0]);
     if options.list {
         list(&alone, &together, with_go);
@@ -183,16 +183,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     if let Cluster::Embedded(server) = &mut cluster {
         let began = Instant::now();
         server.wait_until_ready(&stage.session)?;
-        let step = Step::new("is ready", began, Verdict::Passed);
+        let step = Step::new("is ready", began, StepResult::Passed);
         report.end("sendo up", began.elapsed(), &[step]);
     }
     let report = Mutex::new(report);
     play(&stage, &alone, 1, &report);
     thread::scope(|scope| {
-        // It waits for leases most of the time, while others play.
+        // It waits for leases most of the time, while other chapters are played.
         if with_go {
             scope.spawn(|| {
-                tell(&report, client_go::NAME, || {
+                report_chapter(&report, client_go::NAME, || {
                     client_go::run(program.as_ref(), &stage)
                 });
             });
@@ -214,14 +214,14 @@ fn play(stage: &Stage<'_>, chapters: &[Chapter], jobs: usize, report: &Mutex<Rep
         for _ in 0..jobs.min(chapters.len()) {
             scope.spawn(|| {
                 while let Some(chapter) = next() {
-                    tell(report, chapter.name, || stage.play(chapter));
+                    report_chapter(report, chapter.name, || stage.play(chapter));
                 }
             });
         }
     });
 }
 
-fn tell(report: &Mutex<Report>, chapter: &str, play: impl FnOnce() -> Vec<Step>) {
+fn report_chapter(report: &Mutex<Report>, chapter: &str, play: impl FnOnce() -> Vec<Step>) {
     let report = || report.lock().unwrap_or_else(PoisonError::into_inner);
     report().begin(chapter);
     let began = Instant::now();
@@ -234,11 +234,11 @@ fn stop(server: Server, report: &mut Report) {
         println!("\nsendo up said:\n{}", server.log());
     }
     let began = Instant::now();
-    let verdict = match server.stop() {
-        Ok(()) => Verdict::Passed,
-        Err(error) => Verdict::Failed(format!("{error:#}")),
+    let result = match server.stop() {
+        Ok(()) => StepResult::Passed,
+        Err(error) => StepResult::Failed(format!("{error:#}")),
     };
-    let step = Step::new("ends on SIGTERM", began, verdict);
+    let step = Step::new("ends on SIGTERM", began, result);
     report.end("sendo up", began.elapsed(), &[step]);
 }
 

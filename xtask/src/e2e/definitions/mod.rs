@@ -1,5 +1,5 @@
-//! Custom resource definitions in the style of those that clusters carry: twenty
-//! that were written, and large ones that are made.
+//! Custom resource definitions like those in real clusters: twenty handwritten ones, and large ones
+//! that are generated.
 
 use std::fs;
 use std::path::Path;
@@ -7,85 +7,49 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
-/// The written ones, by the name of their file.
-const WRITTEN: [(&str, &str); 20] = [
-    (
-        "alertrules.yaml",
-        include_str!("definitions/alertrules.yaml"),
-    ),
-    (
-        "applications.yaml",
-        include_str!("definitions/applications.yaml"),
-    ),
-    ("backups.yaml", include_str!("definitions/backups.yaml")),
-    ("brokers.yaml", include_str!("definitions/brokers.yaml")),
-    (
-        "certificates.yaml",
-        include_str!("definitions/certificates.yaml"),
-    ),
-    (
-        "clusterissuers.yaml",
-        include_str!("definitions/clusterissuers.yaml"),
-    ),
-    (
-        "clusterpolicies.yaml",
-        include_str!("definitions/clusterpolicies.yaml"),
-    ),
-    ("clusters.yaml", include_str!("definitions/clusters.yaml")),
-    (
-        "externalsecrets.yaml",
-        include_str!("definitions/externalsecrets.yaml"),
-    ),
-    ("gateways.yaml", include_str!("definitions/gateways.yaml")),
-    (
-        "httproutes.yaml",
-        include_str!("definitions/httproutes.yaml"),
-    ),
+/// The handwritten ones, by the name of their file.
+const HANDWRITTEN: [(&str, &str); 20] = [
+    ("alertrules.yaml", include_str!("alertrules.yaml")),
+    ("applications.yaml", include_str!("applications.yaml")),
+    ("backups.yaml", include_str!("backups.yaml")),
+    ("brokers.yaml", include_str!("brokers.yaml")),
+    ("certificates.yaml", include_str!("certificates.yaml")),
+    ("clusterissuers.yaml", include_str!("clusterissuers.yaml")),
+    ("clusterpolicies.yaml", include_str!("clusterpolicies.yaml")),
+    ("clusters.yaml", include_str!("clusters.yaml")),
+    ("externalsecrets.yaml", include_str!("externalsecrets.yaml")),
+    ("gateways.yaml", include_str!("gateways.yaml")),
+    ("httproutes.yaml", include_str!("httproutes.yaml")),
     (
         "machinedeployments.yaml",
-        include_str!("definitions/machinedeployments.yaml"),
+        include_str!("machinedeployments.yaml"),
     ),
-    (
-        "networkpolicies.yaml",
-        include_str!("definitions/networkpolicies.yaml"),
-    ),
+    ("networkpolicies.yaml", include_str!("networkpolicies.yaml")),
     (
         "postgresclusters.yaml",
-        include_str!("definitions/postgresclusters.yaml"),
+        include_str!("postgresclusters.yaml"),
     ),
-    (
-        "scaledobjects.yaml",
-        include_str!("definitions/scaledobjects.yaml"),
-    ),
-    (
-        "servicemonitors.yaml",
-        include_str!("definitions/servicemonitors.yaml"),
-    ),
+    ("scaledobjects.yaml", include_str!("scaledobjects.yaml")),
+    ("servicemonitors.yaml", include_str!("servicemonitors.yaml")),
     (
         "verticalautoscalers.yaml",
-        include_str!("definitions/verticalautoscalers.yaml"),
+        include_str!("verticalautoscalers.yaml"),
     ),
-    (
-        "virtualservices.yaml",
-        include_str!("definitions/virtualservices.yaml"),
-    ),
-    (
-        "volumesnapshots.yaml",
-        include_str!("definitions/volumesnapshots.yaml"),
-    ),
-    ("workflows.yaml", include_str!("definitions/workflows.yaml")),
+    ("virtualservices.yaml", include_str!("virtualservices.yaml")),
+    ("volumesnapshots.yaml", include_str!("volumesnapshots.yaml")),
+    ("workflows.yaml", include_str!("workflows.yaml")),
 ];
 
-/// The made ones: plural, kind and size. The first is too large for the
+/// The generated ones: plural, kind and size. The first is too large for the
 /// annotation of `kubectl apply`, the second nearly too large for a store that
 /// takes 1.5 MB.
-const MADE: [(&str, &str, usize); 2] = [
+const GENERATED: [(&str, &str, usize); 2] = [
     ("platforms", "Platform", 300_000),
     ("universes", "Universe", 1_000_000),
 ];
 
-/// Writes them, one file each: the written ones into a new folder `crds`, the
-/// made ones into `large-crds`.
+/// Writes them, one file each: the handwritten ones into a new folder `crds`, the generated ones
+/// into `large-crds`.
 ///
 /// # Errors
 ///
@@ -95,10 +59,10 @@ pub(super) fn write(folder: &Path) -> anyhow::Result<()> {
     for folder in [&crds, &large] {
         fs::create_dir(folder).with_context(|| format!("create {}", folder.display()))?;
     }
-    for (name, text) in WRITTEN {
+    for (name, text) in HANDWRITTEN {
         fs::write(crds.join(name), text)?;
     }
-    for (plural, kind, size) in MADE {
+    for (plural, kind, size) in GENERATED {
         let text = serde_json::to_vec(&definition(plural, kind, size))?;
         fs::write(large.join(format!("{plural}.json")), text)?;
     }
@@ -179,14 +143,14 @@ fn node(depth: usize, salt: usize) -> Value {
     json!({"description": sentence("level", depth + salt), "type": "object", "properties": properties})
 }
 
-fn sentence(of: &str, salt: usize) -> String {
+fn sentence(subject: &str, salt: usize) -> String {
     const WHAT: [&str; 4] = [
         "is what the owner asks for and the cluster gives if it can",
         "counts for new pods; those that run already keep what they have",
         "may be left out, and then the cluster chooses by the rules of the class",
         "never changes once the object is there, whoever asks",
     ];
-    format!("{of} {}, see note {salt}.", WHAT[salt % WHAT.len()])
+    format!("{subject} {}, see note {salt}.", WHAT[salt % WHAT.len()])
 }
 
 #[cfg(test)]
@@ -194,16 +158,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_definitions_have_the_size_that_is_asked_for() {
-        for (plural, kind, size) in MADE {
+    fn generated_definitions_have_the_requested_size() {
+        for (plural, kind, size) in GENERATED {
             let length = definition(plural, kind, size).to_string().len();
             assert!((size..=size * 12 / 10).contains(&length), "{length}");
         }
     }
 
     #[test]
-    fn written_definitions_are_named_after_their_group() {
-        for (name, text) in WRITTEN {
+    fn handwritten_definitions_are_named_after_their_group() {
+        for (name, text) in HANDWRITTEN {
             let definition: Value = serde_saphyr::from_str(text).unwrap();
             let spec = &definition["spec"];
             let expected = format!(

@@ -1,5 +1,5 @@
-//! `cargo xtask golden`: compares what the crates make of the published modules
-//! with what is published of the same things.
+//! `cargo xtask golden`: compares the encodings and documents that the crates generate with those
+//! that Kubernetes publishes.
 
 use std::collections::BTreeSet;
 

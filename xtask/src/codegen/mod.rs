@@ -1,8 +1,8 @@
 //! `cargo xtask codegen`: facts about Kubernetes, read from its published Go
 //! modules and written as short lines of text that a reviewer can compare.
 //!
-//! Three sources describe every type and each knows something the others do
-//! not: OpenAPI (JSON shape, defaults, list and patch behaviour), the `.proto`
+//! Three sources describe every type, and each has facts that the others do not
+//! have: OpenAPI (JSON shape, defaults, list and patch behaviour), the `.proto`
 //! files (wire types), and the Go struct tags, which tie a JSON name to a
 //! protobuf number and say what is shown when it is empty. They are joined here
 //! and must agree: a field that one of them cannot place stops the task.

@@ -1,4 +1,9 @@
-//! The choice of a node, or why there is none.
+//! The selection of a node for a pod, and the report on a pod that no node fits.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/scheduler/schedule_one.go`: `schedulePod`, `findNodesThatPassFilters`,
+//!   `handleSchedulingFailure`
+//! - `pkg/scheduler/framework/types.go`: `FitError`, `Error`
 
 use std::collections::BTreeMap;
 
@@ -7,50 +12,50 @@ use sendo::client::Patch;
 use sendo::{Context, EventType::*, ObjectExt, Result};
 use serde_json::json;
 
-use crate::filter::{self, Refusal};
+use crate::filter::{self, Reason};
+use crate::node_info::NodeInfo;
 use crate::pod::Pod;
-use crate::room::Room;
 use crate::score;
 
-/// Why no node will do.
+/// Why a pod fits no node.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NoNode {
+pub(crate) struct FitError {
     nodes: usize,
-    /// How many nodes each reason left out.
-    refusals: BTreeMap<Refusal, usize>,
+    /// How many nodes were filtered out for each reason.
+    reasons: BTreeMap<Reason, usize>,
 }
 
-/// The name of the node for the pod.
-pub(crate) fn choose<'a>(pod: &Pod, rooms: &'a [Room]) -> Result<&'a str, NoNode> {
-    let mut refusals = BTreeMap::new();
-    let mut fit = Vec::new();
-    for room in rooms {
-        match filter::admit(pod, room) {
-            Ok(()) => fit.push(room),
-            Err(reasons) => {
-                for reason in reasons {
-                    *refusals.entry(reason).or_insert(0) += 1;
+/// The name of the best node for the pod.
+pub(crate) fn select_node<'a>(pod: &Pod, node_infos: &'a [NodeInfo]) -> Result<&'a str, FitError> {
+    let mut reasons = BTreeMap::new();
+    let mut feasible = Vec::new();
+    for node_info in node_infos {
+        match filter::run_filters(pod, node_info) {
+            Ok(()) => feasible.push(node_info),
+            Err(refused) => {
+                for reason in refused {
+                    *reasons.entry(reason).or_insert(0) += 1;
                 }
             }
         }
     }
-    match score::best(pod, &fit) {
-        Some(room) => Ok(room.node.name()),
-        None => Err(NoNode {
-            nodes: rooms.len(),
-            refusals,
+    match score::best_node(pod, &feasible) {
+        Some(node_info) => Ok(node_info.node.name()),
+        None => Err(FitError {
+            nodes: node_infos.len(),
+            reasons,
         }),
     }
 }
 
-impl std::fmt::Display for NoNode {
+impl std::fmt::Display for FitError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.nodes == 0 {
             return f.write_str("no nodes available to schedule pods");
         }
         let nodes = self.nodes;
         let mut reasons: Vec<_> = self
-            .refusals
+            .reasons
             .iter()
             .map(|(reason, count)| format!("{count} {reason}"))
             .collect();
@@ -64,8 +69,9 @@ impl std::fmt::Display for NoNode {
     }
 }
 
-/// Says in the pod's status and in an event that it found no node; says it once.
-pub(crate) async fn tell(pod: &Pod, message: &str, cx: &Context) -> Result<()> {
+/// Reports in the pod's status and in an event that it cannot be scheduled, unless the status
+/// has this message already.
+pub(crate) async fn report_unschedulable(pod: &Pod, message: &str, cx: &Context) -> Result<()> {
     let mut conditions = pod
         .status
         .iter()
