@@ -1,4 +1,7 @@
 //! Tasks with owners: no task is detached, and stopping waits until all have ended.
+//!
+//! A task is asked to stop, and cut off if that takes too long. Neither ends one
+//! that never waits for anything: its thread belongs to it until it returns.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,6 +31,8 @@ pub struct Tasks {
 struct Inner {
     name: String,
     stop: Stop,
+    /// Cancelled to drop the tasks wherever they wait.
+    cut: Stop,
     tracker: TaskTracker,
     running: Mutex<BTreeMap<u64, Arc<str>>>,
     next: AtomicU64,
@@ -53,7 +58,7 @@ impl std::fmt::Debug for Tasks {
 impl Tasks {
     /// An owner without a parent.
     pub fn new(name: &str) -> Self {
-        Tasks::with_parent(name.to_owned(), Stop::new(), None)
+        Tasks::with_parent(name.to_owned(), Stop::new(), Stop::new(), None)
     }
 
     /// An owner whose tasks also count as this one's, and stop when it stops.
@@ -61,15 +66,17 @@ impl Tasks {
         Tasks::with_parent(
             format!("{}/{name}", self.inner.name),
             self.inner.stop.child_token(),
+            self.inner.cut.child_token(),
             Some(self.clone()),
         )
     }
 
-    fn with_parent(name: String, stop: Stop, parent: Option<Tasks>) -> Self {
+    fn with_parent(name: String, stop: Stop, cut: Stop, parent: Option<Tasks>) -> Self {
         Tasks {
             inner: Arc::new(Inner {
                 name,
                 stop,
+                cut,
                 tracker: TaskTracker::new(),
                 running: Mutex::default(),
                 next: Default::default(),
@@ -111,9 +118,14 @@ impl Tasks {
             .ancestors()
             .map(|owner| owner.register(&full))
             .collect();
+        let cut = self.inner.cut.clone();
         tokio::spawn(async move {
             let _entries = entries;
-            work.await;
+            tokio::select! {
+                biased;
+                () = cut.cancelled() => {}
+                () = work => {}
+            }
         });
     }
 
@@ -121,6 +133,17 @@ impl Tasks {
     pub async fn stop(&self) {
         self.inner.stop.cancel();
         self.ended().await;
+    }
+
+    /// Asks every task to end, and drops each where it waits for something; the
+    /// same for tasks that are started later. Waits for none of them.
+    ///
+    /// A task that is at work at this moment is dropped when it waits next. One
+    /// that never does is listed by [`Tasks::running`] for as long as it goes on,
+    /// and the runtime that it runs on cannot be shut down.
+    pub fn cut_off(&self) {
+        self.inner.stop.cancel();
+        self.inner.cut.cancel();
     }
 
     /// Waits until no task is running, without asking any to end.
@@ -181,7 +204,7 @@ pub struct Task<T> {
 }
 
 impl<T> Task<T> {
-    /// Waits for the task's output; `None` if it panicked.
+    /// Waits for the task's output; `None` if it panicked or was cut off.
     pub async fn output(self) -> Option<T> {
         self.output.await.ok()
     }
@@ -206,6 +229,24 @@ mod tests {
         owner.stop().await;
         assert_eq!(before.elapsed(), Duration::from_secs(5));
         assert!(owner.running().is_empty() && child.running().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_that_do_not_stop_are_dropped_where_they_wait() {
+        let owner = Tasks::new("a");
+        let child = owner.child("b");
+        let deaf = child.spawn("deaf", std::future::pending::<()>());
+        let sibling = owner.child("c");
+        sibling.spawn("deaf", std::future::pending::<()>());
+        child.cut_off();
+        child.ended().await;
+        assert_eq!(deaf.output().await, None);
+        assert_eq!(owner.running(), ["a/c/deaf"], "others go on");
+        let late = child.spawn("late", async { 1 });
+        assert_eq!(late.output().await, None, "nothing is started any more");
+        owner.cut_off();
+        owner.ended().await;
+        assert!(sibling.stopping().is_cancelled());
     }
 
     #[tokio::test]
