@@ -68,7 +68,7 @@ impl Server {
             Server::Real(config) => {
                 let mut config = kube::Config::clone(config);
                 config.auth_info.impersonate = user.map(str::to_owned);
-                kube::Client::try_from(config).unwrap()
+                sendo::client::connect(config).unwrap()
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod follow;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
 use sendo_world::{Clock, Timestamp};
+use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::held::{AnyObject, Codec, Held, Notice};
@@ -257,6 +259,9 @@ impl Shared {
                     .unreadable
                     .extend(unreadable.map(|object| (object.key.clone(), object)));
                 let changes = inner.store.replace(scope, list);
+                if let Some(applied) = self.reader().applied() {
+                    applied.retain(|key| inner.store.view().objects.contains_key(key));
+                }
                 self.publish(inner);
                 inner.changes += changes.len() as u64;
                 inner.subscribers.send(&changes);
@@ -275,6 +280,9 @@ impl Shared {
             }
             Update::Deleted(object) => {
                 let (key, version) = (object.key(), object.version());
+                if let Some(applied) = self.reader().applied() {
+                    applied.forget(&key);
+                }
                 self.observe(|inner| {
                     inner.unreadable.remove(&key);
                     let change = inner.store.delete(scope, key, Some(object), version);
@@ -396,6 +404,21 @@ fn covers(scope: &Scope, key: &ObjectKey) -> bool {
     scope.is_none() || key.namespace() == scope.as_deref()
 }
 
+/// Whether an answer is the metadata of an object and nothing else of it.
+fn is_metadata_only(answer: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Types<'a> {
+        #[serde(borrow, default)]
+        api_version: Cow<'a, str>,
+        #[serde(borrow, default)]
+        kind: Cow<'a, str>,
+    }
+    serde_json::from_slice(answer).is_ok_and(|types: Types<'_>| {
+        types.kind == "PartialObjectMetadata" && types.api_version.starts_with("meta.k8s.io/")
+    })
+}
+
 /// What the cache asks of every informer.
 impl Shared {
     pub(super) fn state(&self) -> WatchState {
@@ -435,11 +458,20 @@ impl Shared {
     pub(super) fn wrote(&self, answer: &Bytes, decoded: &dyn AnyObject) {
         let reader = self.reader();
         let described = || reader.describe(decoded.metadata())?.ok();
-        let copy = reader.copy(decoded).or_else(described);
-        // Written as another type than it is cached as (JSON, some fields): read anew.
-        let object = copy.or_else(|| reader.read(answer).ok());
-        // Of what does not decode or cannot be kept, the watch will tell.
-        if let Some(object) = object {
+        if let Some(object) = reader.copy(decoded).or_else(described) {
+            if let Some(applied) = reader.applied() {
+                applied.note(answer, decoded.metadata());
+            }
+            return self.change(|inner| inner.store.wrote(object));
+        }
+        // A write of metadata is answered with these alone. Types whose fields are
+        // all optional would decode that, as an object that has lost the rest.
+        if is_metadata_only(answer) {
+            return self.change(|inner| inner.store.described(decoded.metadata()));
+        }
+        // Written as another type than it is cached as (JSON, some fields): read
+        // anew. Of what does not decode or cannot be kept, the watch will tell.
+        if let Ok(object) = reader.read(answer) {
             self.change(|inner| inner.store.wrote(object));
         }
     }

@@ -5,6 +5,7 @@
 //! store, which readers see as a [`Snapshot`]; and the [`Subscription`]s, which
 //! deliver each change after the snapshot shows it.
 
+mod applied;
 mod cut;
 mod held;
 mod index;
@@ -35,12 +36,15 @@ use bytes::Bytes;
 use k8s_openapi::ClusterResourceScope;
 use sendo_world::{Tasks, World};
 
+use self::applied::{Applied, Managers};
 use self::informer::Shared;
 use self::reader::Reader;
 use self::reflector::Reflector;
 use crate::client::request::Transport;
+use crate::client::to_json;
 use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 
+pub(crate) use self::applied::Wanted;
 pub use self::index::{Index, IndexValue};
 pub use self::informer::Informer;
 pub use self::listing::Listing;
@@ -67,6 +71,8 @@ struct CacheShared {
     world: World,
     options: CacheOptions,
     informers: Mutex<BTreeMap<InformerId, Running>>,
+    /// The names under which this program applies.
+    managers: Arc<Managers>,
     /// What is done to every informer of a type; locked while `informers` is.
     prepare: Mutex<Vec<(TypeId, Prepare)>>,
 }
@@ -135,6 +141,7 @@ impl Cache {
                 world,
                 options,
                 informers: Mutex::default(),
+                managers: Arc::default(),
                 prepare: Mutex::default(),
             }),
         }
@@ -201,6 +208,7 @@ impl Cache {
     ) -> &'a mut Running {
         if !informers.contains_key(&id) {
             let options = self.shared.options.of::<K>(&id.kind).settle();
+            let options = options.noting(Applied::new(self.shared.managers.clone()));
             let resync = options.resync;
             let running = self.launch(informers, &id, Arc::new(options), resync);
             informers.insert(id.clone(), running);
@@ -408,6 +416,39 @@ impl Cache {
         }
     }
 
+    /// Notes that this program applies under this name.
+    pub(crate) fn applies_as(&self, manager: &str) {
+        self.shared.managers.add(manager);
+    }
+
+    /// The object under `key` as it is known, if it would change nothing to apply
+    /// `wanted` to it.
+    pub(crate) fn applied_already<K: Object>(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        wanted: &Wanted<'_>,
+    ) -> Option<Arc<K>> {
+        self.of_type::<K>(kind).into_iter().find_map(|informer| {
+            let object = Informer::<K>::new(informer.clone()).snapshot().get(key)?;
+            let (uid, version) = (object.uid(), object.version());
+            let live = || to_json(&*object).ok();
+            let applied = informer.reader().applied()?;
+            applied
+                .changes_nothing(key, (uid.as_str(), version), wanted, live)
+                .then_some(object)
+        })
+    }
+
+    /// Notes that `wanted` was applied, and what came of it.
+    pub(crate) fn applied<K: Object>(&self, kind: &Kind, object: &K, wanted: &Wanted<'_>) {
+        for informer in self.of_type::<K>(kind) {
+            if let Some(applied) = informer.reader().applied() {
+                applied.sent(&ObjectKey::of(object), object.version(), wanted);
+            }
+        }
+    }
+
     /// Whether objects of a kind are cut down before they are kept.
     pub(crate) fn is_cut<K: Object>(&self, kind: &Kind) -> bool {
         self.shared.options.of::<K>(kind).cuts()
@@ -429,6 +470,14 @@ impl Cache {
         of_kind
             .map(|(_, running)| running.informer.clone())
             .collect()
+    }
+
+    fn of_type<K: Object>(&self, kind: &Kind) -> Vec<Arc<Shared>> {
+        let informers = self.lock();
+        let same = informers
+            .iter()
+            .filter(|(id, _)| id.kind == *kind && id.type_id == TypeId::of::<K>());
+        same.map(|(_, running)| running.informer.clone()).collect()
     }
 
     /// Keeps an informer up to date by what another one is shown.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::applied::Applied;
 use super::cut::Part;
 use super::metadata::KeptMetadata;
 use super::reader::blank;
@@ -123,6 +124,8 @@ pub struct KindOptions<K> {
     pub(super) metadata: Option<KeptMetadata>,
     /// What an object of metadata only is made from.
     pub(super) blank: Option<Arc<K>>,
+    /// Where it is noted what this program has applied.
+    pub(super) applied: Option<Arc<Applied>>,
 }
 
 pub(super) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
@@ -141,6 +144,7 @@ impl<K> KindOptions<K> {
             part: Part::default(),
             metadata: None,
             blank: None,
+            applied: None,
         }
     }
 
@@ -242,7 +246,9 @@ impl<K> KindOptions<K> {
     ///
     /// An object cut down like this must not be written back whole; the
     /// client's own read-and-write methods know that, and ask the API server.
-    /// One on which the function panics is reported and left out.
+    /// One on which the function panics is reported and left out. What this
+    /// program writes to the metadata alone, as
+    /// [`AnyMeta`](crate::source::AnyMeta), is seen when the watch shows it.
     pub fn transform(mut self, change: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(change));
         self
@@ -287,6 +293,17 @@ impl<K> KindOptions<K> {
         self
     }
 
+    /// Notes in `applied` what this program has applied to the objects that are
+    /// read; not of those that are cut down, which cannot be compared.
+    pub(super) fn noting(mut self, applied: Applied) -> Self
+    where
+        K: Object,
+    {
+        let is_whole = !self.cuts() && !K::metadata_api();
+        self.applied = is_whole.then(|| Arc::new(applied));
+        self
+    }
+
     /// `asked`, or what is chosen for the kind where that says nothing.
     pub(super) fn select(&self, mut asked: Selection) -> Selection {
         if asked.labels.is_everything() {
@@ -318,6 +335,7 @@ impl<K> Clone for KindOptions<K> {
             part: self.part.clone(),
             metadata: self.metadata.clone(),
             blank: self.blank.clone(),
+            applied: self.applied.clone(),
             ..*self
         }
     }

@@ -1,6 +1,9 @@
 //! What this program wrote and its watch has not shown yet.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::held::Held;
 use crate::object::{ObjectKey, Uid};
@@ -28,6 +31,17 @@ pub(super) enum Write {
         /// Nothing, if the change took the object out of the selection.
         shown: Option<Held>,
     },
+    /// The object was changed, and of what it is now only the metadata are known.
+    Described {
+        version: u64,
+        uid: Uid,
+        metadata: Arc<ObjectMeta>,
+        /// The newest state of which all is known.
+        base: Held,
+        /// That state with these metadata; nothing, if the change took the
+        /// object out of the selection.
+        shown: Option<Held>,
+    },
     /// The object was deleted.
     Gone {
         uid: Uid,
@@ -40,7 +54,7 @@ impl Write {
     /// What readers see in place of what the watch has shown.
     pub(super) fn shown(&self) -> Option<Held> {
         match self {
-            Write::Put { shown, .. } => shown.clone(),
+            Write::Put { shown, .. } | Write::Described { shown, .. } => shown.clone(),
             Write::Gone { .. } => None,
         }
     }
@@ -48,22 +62,23 @@ impl Write {
     /// The version the watch must come to before it can know better.
     pub(super) fn version(&self) -> u64 {
         match self {
-            Write::Put { version, .. } => *version,
+            Write::Put { version, .. } | Write::Described { version, .. } => *version,
             Write::Gone { since, .. } => *since,
         }
     }
 
     fn uid(&self) -> &Uid {
         match self {
-            Write::Put { uid, .. } | Write::Gone { uid, .. } => uid,
+            Write::Put { uid, .. } | Write::Described { uid, .. } | Write::Gone { uid, .. } => uid,
         }
     }
 
     /// Answers can overtake each other: whether `later`, which came later, is also the later write.
     fn is_followed_by(&self, later: &Write) -> bool {
-        match (self, later) {
-            (Write::Gone { uid, .. }, Write::Put { uid: other, .. }) if uid == other => false,
-            (Write::Put { uid, .. }, Write::Gone { uid: other, .. }) if uid == other => true,
+        let is_gone = |write: &Write| matches!(write, Write::Gone { .. });
+        match (is_gone(self), is_gone(later)) {
+            (true, false) if self.uid() == later.uid() => false,
+            (false, true) if self.uid() == later.uid() => true,
             _ => later.version() > self.version(),
         }
     }
@@ -75,7 +90,7 @@ impl Pending {
         let still_there = |uid: &Uid| self.beneath.as_ref().is_some_and(|o| o.is(uid));
         version >= self.write.version()
             && match &self.write {
-                Write::Put { .. } => true,
+                Write::Put { .. } | Write::Described { .. } => true,
                 Write::Gone { uid, .. } => !still_there(uid),
             }
     }

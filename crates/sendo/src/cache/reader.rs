@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::Error as _;
 
+use super::applied::Applied;
 use super::held::AnyObject;
 use super::metadata::KeptMetadata;
 use super::options::KindOptions;
@@ -37,6 +38,18 @@ pub(super) trait Reader: Send + Sync {
     /// type is not of metadata only, or needs to see the object itself.
     fn describe(&self, metadata: &ObjectMeta) -> Option<Result<Arc<dyn AnyObject>, String>>;
 
+    /// A copy of `object`, as it is kept, with other metadata, cut down to what
+    /// is kept of them; but for the resource version, which stays. `None` where a
+    /// transform, or a choice of parts of them, decides what that is.
+    fn with_metadata(
+        &self,
+        object: &dyn AnyObject,
+        metadata: &ObjectMeta,
+    ) -> Option<Arc<dyn AnyObject>>;
+
+    /// Where it is noted what this program has applied; `None` where it is not.
+    fn applied(&self) -> Option<&Applied>;
+
     /// The metadata that are read of an object.
     fn metadata(&self) -> Option<&KeptMetadata>;
 
@@ -64,7 +77,11 @@ impl<K: Object> Reader for KindOptions<K> {
     }
 
     fn read(&self, json: &[u8]) -> Result<Arc<dyn AnyObject>, String> {
-        Ok(Arc::new(self.decode(json)?))
+        let object = self.decode(json)?;
+        if let Some(applied) = &self.applied {
+            applied.note(json, object.meta());
+        }
+        Ok(Arc::new(object))
     }
 
     fn read_back(&self, json: &[u8]) -> Option<Arc<dyn AnyObject>> {
@@ -83,6 +100,26 @@ impl<K: Object> Reader for KindOptions<K> {
         *object.meta_mut() = kept.of(metadata);
         let object = self.trim(object);
         Some(object.map(|object| -> Arc<dyn AnyObject> { Arc::new(object) }))
+    }
+
+    fn with_metadata(
+        &self,
+        object: &dyn AnyObject,
+        metadata: &ObjectMeta,
+    ) -> Option<Arc<dyn AnyObject>> {
+        let kept = self.metadata.as_ref().filter(|_| self.leaves_metadata())?;
+        let object: &dyn Any = object;
+        let mut object = object.downcast_ref::<K>()?.clone();
+        let version = object.meta_mut().resource_version.take();
+        *object.meta_mut() = ObjectMeta {
+            resource_version: version,
+            ..kept.of(metadata)
+        };
+        Some(Arc::new(object))
+    }
+
+    fn applied(&self) -> Option<&Applied> {
+        self.applied.as_deref()
     }
 
     fn metadata(&self) -> Option<&KeptMetadata> {

@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use super::held::{AnyObject, Codec, Held, Notice};
-use super::overlay::{Overlay, Write};
+use super::overlay::{Overlay, Pending, Write};
 use super::selection::Selection;
 use super::snapshot::View;
 use crate::object::{Kind, ObjectKey, Uid};
@@ -205,6 +207,71 @@ impl Store {
         self.lay(key, write);
     }
 
+    /// Shows the metadata of an object that this program has just changed, where
+    /// nothing else of the new state is known.
+    ///
+    /// The rest stays as it was shown, and so does the resource version: others
+    /// may have changed the rest in between, and who writes it back with that
+    /// version then hears of a conflict. An object that was not shown, or that
+    /// cannot be shown with other metadata, is left to the watch.
+    pub(super) fn described(&mut self, metadata: &ObjectMeta) {
+        let key = ObjectKey::of_metadata(metadata);
+        let version = metadata.resource_version.as_deref().map_or(0, parse);
+        let uid = Uid::from(metadata.uid.as_deref().unwrap_or_default());
+        if self.knows(&key, version) {
+            return;
+        }
+        let metadata = Arc::new(metadata.clone());
+        let base = self.view.objects.get(&key).filter(|base| base.is(&uid));
+        let Some(base) = base.cloned() else { return };
+        let Some(shown) = self.describe(&base, &metadata) else {
+            return;
+        };
+        let write = Write::Described {
+            version,
+            uid,
+            metadata,
+            base,
+            shown,
+        };
+        self.lay(key, write);
+    }
+
+    /// An object with other metadata, as readers are to see it: hidden, if they
+    /// take it out of the selection. `None` if it cannot be made.
+    fn describe(&self, base: &Held, metadata: &ObjectMeta) -> Option<Option<Held>> {
+        let codec = &self.view.codec;
+        let object = codec.open(base);
+        let object = codec.reader().with_metadata(&*object, metadata)?;
+        let selected = self.selection.matches(&*object);
+        Some(selected.then_some(Held::Whole(object)))
+    }
+
+    /// Shows what the watch has shown under a key with the metadata that this
+    /// program has written since.
+    fn describe_anew(&mut self, key: &ObjectKey) {
+        let Some(Pending { beneath, write }) = self.overlay.get(key) else {
+            return;
+        };
+        let (Some(newer), Write::Described { base, metadata, .. }) = (beneath, write) else {
+            return;
+        };
+        if !newer.is_same_object(base) || newer.version() <= base.version() {
+            return;
+        }
+        let (newer, metadata) = (newer.clone(), metadata.clone());
+        let Some(now_shown) = self.describe(&newer, &metadata) else {
+            return;
+        };
+        if let Some(pending) = self.overlay.get_mut(key)
+            && let Write::Described { base, shown, .. } = &mut pending.write
+        {
+            *base = newer;
+            shown.clone_from(&now_shown);
+            self.view.set(key, now_shown);
+        }
+    }
+
     /// Hides the object with this uid, which this program has just deleted and
     /// which was there at `since`.
     pub(super) fn deleted(&mut self, key: ObjectKey, uid: Uid, since: u64) {
@@ -275,6 +342,7 @@ impl Store {
                 let progress = scope.and_then(|scope| self.scopes.get(&scope));
                 let version = progress.map_or(0, |progress| progress.version);
                 self.settle(key, version);
+                self.describe_anew(key);
             }
         }
     }
@@ -305,6 +373,11 @@ impl Store {
         }
         self.set_observed(&key, Some(object));
     }
+}
+
+/// A resource version as a number; 0 for what is none.
+fn parse(version: &str) -> u64 {
+    version.parse().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -129,19 +129,33 @@ impl<K: Object> Delete<K> {
         let uid = self.options.preconditions.uid.as_deref().map(Uid::from);
         match self.client.transport().send(&request).await {
             Ok(answer) => self.settle(&request, &answer, uid),
-            Err(error) if self.means_gone(&error) => {
+            Err(error) => {
+                if !self.is_gone_after(&error).await {
+                    return Err(error);
+                }
                 self.hide(uid, self.seen_at);
                 Ok(Deletion::NotThere)
             }
-            Err(error) => Err(error),
         }
     }
 
-    /// A uid that does not match says that the object meant is no more.
-    fn means_gone(&self, error: &Error) -> bool {
+    /// Whether the object meant is no more. A conflict may have come from its uid
+    /// or from anything else: what the server's words leave open, a look decides.
+    async fn is_gone_after(&self, error: &Error) -> bool {
         let conditions = &self.options.preconditions;
-        let only_uid = conditions.uid.is_some() && conditions.resource_version.is_none();
-        error.is_not_found() || (only_uid && error.is_conflict())
+        let uid = conditions.uid.as_deref().map(Uid::from);
+        if error.is_not_found() {
+            return true;
+        }
+        let Some(uid) = uid.filter(|_| conditions.resource_version.is_none()) else {
+            return false;
+        };
+        if !error.is_conflict() || error.means_gone() {
+            return error.means_gone();
+        }
+        // Without the right to look, the conflict is all that is known.
+        let found = self.client.live_get(&self.key).await;
+        found.is_ok_and(|found| found.is_none_or(|object| object.uid() != uid))
     }
 
     /// The answer is the object if it stays for a while, and for some kinds also

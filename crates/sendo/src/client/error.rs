@@ -114,16 +114,28 @@ impl Error {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
+    /// The API server had too much to do to look at the request: it says so
+    /// before anything of it is read, and in plain text rather than in a Status.
+    pub(super) fn was_turned_away(&self) -> bool {
+        self.answer() == (429, "")
+    }
+
     /// What was written to is no more: it is gone, or another object has its name.
     ///
-    /// Only for writes that name the object's uid and no version.
+    /// Only for writes that name the object's uid. A conflict alone does not say
+    /// it: an API server also answers with one if others keep changing the object,
+    /// and admission may answer with anything. Where it comes from the uid, the
+    /// words are those of `rest/delete.go` and `storage/interfaces.go`
+    /// (Kubernetes: `apiserver/pkg/registry`, `apiserver/pkg/storage`).
     pub(super) fn means_gone(&self) -> bool {
         let Error::Api(status) = self else {
             return false;
         };
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
-        let other_uid = causes.any(|cause| cause.field == "metadata.uid");
-        self.is_not_found() || self.is_conflict() || (status.code == 422 && other_uid)
+        let of_uid = causes.any(|cause| cause.field == "metadata.uid");
+        let words = ["UID in precondition:", "the UID in the precondition ("];
+        let in_words = words.iter().any(|words| status.message.contains(words));
+        self.is_not_found() || (status.code == 422 && of_uid) || (self.is_conflict() && in_words)
     }
 
     /// The namespace is going away, so nothing can be created in it.

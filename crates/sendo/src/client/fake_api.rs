@@ -121,6 +121,12 @@ impl Call {
         self.answer(code, status);
     }
 
+    /// Answers as an API server that has too much to do to look at the request.
+    pub(crate) fn turn_away(self, seconds: u32) {
+        let answer = self.begin(429, Some(seconds));
+        answer.raw("Too many requests, please try again later.\n");
+    }
+
     /// Answers with a whole list.
     pub(crate) fn list(self, version: u64, items: &[Value]) {
         self.page(version, "", items);
@@ -136,9 +142,16 @@ impl Call {
 
     /// Begins an answer that goes on.
     pub(crate) fn open(self, code: u16) -> Stream {
+        self.begin(code, None)
+    }
+
+    fn begin(self, code: u16, retry_after: Option<u32>) -> Stream {
         let (pieces, receiver) = mpsc::unbounded();
         let mut answer = Response::new(StreamBody::new(receiver));
         *answer.status_mut() = http::StatusCode::from_u16(code).expect("a status code");
+        if let Some(seconds) = retry_after {
+            answer.headers_mut().insert("retry-after", seconds.into());
+        }
         // A client that has given up does not want it.
         let _ = self.answer.send(answer);
         Stream { pieces }

@@ -21,7 +21,7 @@ use super::patch::{Patch, to_json};
 use super::request::{Request, Transport};
 use super::subresource::Subresource;
 use super::target::Target;
-use crate::cache::Selection;
+use crate::cache::{Selection, Wanted};
 use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 
 /// The writes and live reads of one kind, for kinds known only at run time.
@@ -106,13 +106,38 @@ impl<K: Object> KindClient<K> {
 
     /// Server-side apply: creates the object or makes it as said here, taking
     /// over fields that belong to others.
+    ///
+    /// Nothing is sent if that would change nothing: the cache knows the object, and
+    /// this manager owns by apply just the fields that are said, with their values.
+    /// The answer is then the object as the cache has it. That is known after a
+    /// restart too, as the API server keeps who owns what. Where it cannot be told
+    /// for certain the apply is sent: of kinds that are not cached as this type, or
+    /// cut down; and once in a process, where the server writes values in another
+    /// way than they were said, as `1` for the quantity `1000m`.
     pub async fn apply(&self, object: &K) -> Result<K, Error> {
         let key = ObjectKey::of(object);
+        let path = self.object_path(&key)?;
         let mut patch = Patch::apply(object)?;
         if let Patch::Apply { object, .. } = &mut patch {
             self.name_kind(object);
         }
-        self.send_patch(self.object_path(&key)?, patch).await
+        let body = patch.value().clone();
+        let wanted = Wanted {
+            manager: self.client.field_manager(),
+            api_version: &self.kind.api_version(),
+            object: &body,
+        };
+        let cache = self.client.cache();
+        if !self.client.is_dry_run()
+            && let Some(known) = cache.applied_already::<K>(&self.kind, &key, &wanted)
+        {
+            return Ok(Arc::unwrap_or_clone(known));
+        }
+        let applied = self.send_patch(path, patch).await?;
+        if !self.client.is_dry_run() {
+            cache.applied(&self.kind, &applied, &wanted);
+        }
+        Ok(applied)
     }
 
     /// Server-side apply of an object that `owner` controls, and that goes away with it.

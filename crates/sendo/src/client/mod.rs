@@ -16,6 +16,7 @@ mod rate;
 pub(crate) mod request;
 pub(crate) mod retry;
 mod status;
+mod status_merge;
 mod subresource;
 mod target;
 
@@ -42,6 +43,7 @@ pub use live::Live;
 pub use modify::{Change, Outcome};
 pub use owner::{OwnerError, set_controller, set_owner};
 pub use patch::Patch;
+pub(crate) use patch::to_json;
 pub use rate::{Rate, RateLimit};
 pub use request::Gate;
 pub use status::{BuiltIn, Derived, WithStatus};
@@ -76,14 +78,28 @@ pub struct ClientOptions {
     pub name: String,
     /// How long a request may take, retries included. 30 s by default.
     ///
-    /// A read that gets no answer is sent again up to three times, and so is any
-    /// request that the server asks to repeat later; a write without an answer is not.
+    /// A read that gets no answer is sent again up to three times, and one that
+    /// the server asks to repeat later up to nine times. A write is sent once,
+    /// unless the server has turned it away unread for want of capacity: after any
+    /// other answer, or none, it may have taken place, and its error says so. Every
+    /// attempt counts in metrics and takes its turn in the rate limit.
     pub timeout: Duration,
     /// How many requests may be sent; shared by all clients that are given the
     /// same one. No limit by default.
     pub rate: Option<Arc<RateLimit>>,
     /// Where requests are counted. Nowhere by default.
     pub metrics: Option<ClientMetrics>,
+}
+
+/// A connection to the API server by `config`, on which each request is sent once.
+///
+/// `kube` by itself sends every request again, writes too, that is answered with
+/// 429, 503 or 504: an object with a generated name is then made twice, and nobody
+/// hears that an eviction was refused. What can be repeated without harm is so by
+/// [`Client`] and by the cache, where it counts.
+pub fn connect(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
+    config.default_retry = false;
+    kube::Client::try_from(config)
 }
 
 impl Default for ClientOptions {
@@ -100,6 +116,7 @@ impl Default for ClientOptions {
 impl Client {
     /// A client whose writes are seen by the readers of `cache`.
     pub fn new(client: kube::Client, cache: Cache, world: World, options: ClientOptions) -> Self {
+        cache.applies_as(&options.name);
         let clock = world.clock().clone();
         let retries = Retries::new(world.random().child("retries"));
         let transport = Transport::new(client, clock, &options.name, options.timeout)
@@ -126,7 +143,9 @@ impl Client {
 
     /// This client, under another name as the manager of the fields it writes.
     pub fn with_field_manager(&self, name: impl Into<String>) -> Self {
-        self.with(|shared| shared.field_manager = name.into())
+        let name = name.into();
+        self.shared.cache.applies_as(&name);
+        self.with(|shared| shared.field_manager = name)
     }
 
     /// This client, whose writes are checked by the API server and not done.
@@ -216,7 +235,7 @@ impl Client {
     }
 
     /// Server-side apply: creates the object or makes it as said here, taking
-    /// over fields that belong to others.
+    /// over fields that belong to others; see [`KindClient::apply`].
     pub async fn apply<K: Typed>(&self, object: &K) -> Result<K, Error> {
         self.typed().apply(object).await
     }

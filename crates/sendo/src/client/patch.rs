@@ -71,7 +71,7 @@ impl Patch {
 ///
 /// By way of its text, as that is how objects are written elsewhere: a second
 /// way for each type would be a second time all of its code.
-pub(super) fn to_json<T: Serialize>(object: &T) -> Result<Value, Error> {
+pub(crate) fn to_json<T: Serialize>(object: &T) -> Result<Value, Error> {
     let text = serde_json::to_vec(object);
     let json = text.and_then(|text| serde_json::from_slice(&text));
     json.map_err(|error| {

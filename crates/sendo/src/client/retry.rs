@@ -18,11 +18,17 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// Sends requests again where that can do no harm:
 ///
-/// - any request that the server answered with "try again in so many seconds",
-///   because then it did nothing;
-/// - reads that got no answer, or one from a proxy that could not pass them on.
+/// - reads that the server answered with "try again in so many seconds", that got
+///   no answer, or one from a proxy that could not pass them on;
+/// - writes that the server has turned away unread, since it had too much to do.
 ///
-/// A write without an answer may have taken place: whoever sent it decides.
+/// Any other write is sent once. One without an answer, or with a 5xx, may have
+/// taken place, and a 429 that is a Status tells something about the object: that
+/// its budget allows no eviction, for one. Whoever sent it decides.
+///
+/// An API server turns requests away before anything looks at them, in plain text
+/// (Kubernetes: `apiserver/pkg/server/filters`, `maxinflight.go` and
+/// `priority-and-fairness.go`); whatever comes later is refused with a Status.
 #[derive(Clone, Debug)]
 pub(crate) struct Retries {
     random: Random,
@@ -37,6 +43,9 @@ impl Retries {
     /// `failed` times; `None` to give up.
     pub(super) fn wait(&self, request: &Request, error: &Error, failed: u32) -> Option<Duration> {
         let code = error.code();
+        if request.is_write() && !error.was_turned_away() {
+            return None;
+        }
         if let Some(wait) = error.retry_after()
             && (code == 429 || code >= 500)
         {

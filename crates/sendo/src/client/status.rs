@@ -1,12 +1,15 @@
 //! Status of objects, written only if it changes.
 
+use kube::core::Status;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::Error;
 use super::kind::KindClient;
+use super::modify::wait_after;
 use super::patch::{Patch, merge_patch, to_json};
-use crate::object::Object;
+use super::status_merge::{merge, touches_list};
+use crate::object::{Object, ObjectExt, ObjectKey};
 
 /// A kind with a status. Implemented for what `#[derive(CustomResource)]` gives
 /// a status, and for the built-in kinds that have one.
@@ -92,7 +95,11 @@ impl<K: Object> KindClient<K> {
     /// status to write, which is no error. So what is to be told of a change is
     /// told once; see [`conditions::set`](crate::conditions::set).
     ///
-    /// Fields that `change` leaves alone keep what anybody else has written.
+    /// Fields that `change` leaves alone keep what anybody else has written, and so
+    /// do conditions: of the members called `conditions`, only those types are
+    /// written that `change` has changed. Other lists are written whole, and only
+    /// over what `change` has seen; if somebody else has changed the same list,
+    /// that is a conflict, and the reconcile is tried again.
     pub async fn status<M, T>(
         &self,
         object: &K,
@@ -102,20 +109,64 @@ impl<K: Object> KindClient<K> {
         K: WithStatus<M>,
     {
         let newest = self.newest_of(object);
+        let before = status_of(&*newest)?;
         let mut status = newest.status().cloned().unwrap_or_default();
-        let before = match newest.status() {
-            Some(status) => to_json(status)?,
-            None => json!({}),
-        };
         let returned = change(&mut status);
-        let Some(difference) = merge_patch(&before, &to_json(&status)?) else {
+        let after = to_json(&status)?;
+        let Some(difference) = merge_patch(&before, &after) else {
             return Ok(None);
         };
-        let patch = Patch::Merge(json!({ "status": difference }));
-        match self.patch_status(object, patch).await {
-            Ok(_) => Ok(Some(returned)),
-            Err(error) if error.means_gone() => Ok(None),
-            Err(error) => Err(error),
+        let version = &newest.meta().resource_version;
+        let mut patch = match touches_list(&before, &difference) {
+            false => Some(json!({ "status": difference })),
+            // What is cut down in the cache is no list to write back.
+            true if self.client().cache().is_cut::<K>(self.kind()) => None,
+            true => Some(guarded_by(version, difference)),
+        };
+        let mut attempt = 1;
+        loop {
+            if let Some(patch) = patch {
+                let refused = match self.patch_status(object, Patch::Merge(patch)).await {
+                    Ok(_) => return Ok(Some(returned)),
+                    Err(error) if error.means_gone() => return Ok(None),
+                    Err(error) => error,
+                };
+                wait_after(self.client().world(), refused, &mut attempt).await?;
+            }
+            let live = match self.live_get(&ObjectKey::of(object)).await {
+                Ok(live) => live.filter(|live| live.uid() == object.uid()),
+                Err(error) => return Err(conflict(&format!("it cannot be read again: {error}"))),
+            };
+            let Some(live) = live else { return Ok(None) };
+            let theirs = status_of(&live)?;
+            let merged = merge(&before, &after, &theirs);
+            let merged = merged.ok_or_else(|| conflict("both have changed one list"))?;
+            let Some(difference) = merge_patch(&theirs, &merged) else {
+                return Ok(None); // Somebody else has written the same.
+            };
+            patch = Some(guarded_by(&live.meta().resource_version, difference));
         }
+    }
+}
+
+/// The error that says that somebody else was faster.
+fn conflict(cause: &str) -> Error {
+    let message = format!("the status was changed by somebody else, and {cause}");
+    Error::Api(Box::new(
+        Status::failure(&message, "Conflict").with_code(409),
+    ))
+}
+
+fn status_of<M, K: WithStatus<M>>(object: &K) -> Result<Value, Error> {
+    object.status().map_or_else(|| Ok(json!({})), to_json)
+}
+
+/// A change of status that is refused if the object has changed since `version`.
+fn guarded_by(version: &Option<String>, difference: Value) -> Value {
+    match version {
+        Some(version) => {
+            json!({"metadata": {"resourceVersion": version}, "status": difference})
+        }
+        None => json!({ "status": difference }),
     }
 }

@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use super::fake_api::{FakeApi, Stream};
 use super::*;
-use crate::cache::{CacheOptions, Informer};
+use crate::cache::{CacheOptions, Informer, KindOptions};
 use crate::controller::Action;
 use crate::object::{ObjectExt, ObjectKey};
+use crate::source::AnyMeta;
 
 const PATH: &str = "/api/v1/namespaces/a/configmaps";
 const ONE: &str = "/api/v1/namespaces/a/configmaps/one";
@@ -32,16 +33,16 @@ fn map(version: u64, data: Value) -> ConfigMap {
 }
 
 fn client() -> (Client, FakeApi) {
+    client_with(CacheOptions {
+        streaming: false,
+        ..CacheOptions::default()
+    })
+}
+
+fn client_with(cache: CacheOptions) -> (Client, FakeApi) {
     let (kube, api) = FakeApi::new();
     let world = World::seeded(1);
-    let cache = Cache::new(
-        kube.clone(),
-        world.clone(),
-        CacheOptions {
-            streaming: false,
-            ..CacheOptions::default()
-        },
-    );
+    let cache = Cache::new(kube.clone(), world.clone(), cache);
     let options = ClientOptions {
         name: "bar-controller".to_owned(),
         ..ClientOptions::default()

@@ -1,5 +1,7 @@
 //! Changes: what is read for them, and what is sent.
 
+use k8s_openapi::api::core::v1::PodStatus;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -289,22 +291,120 @@ async fn a_finalizer_comes_before_what_it_guards_and_goes_after_the_clean_up() {
     assert_eq!(done.await.unwrap(), gone);
 }
 
+const STATUS: &str = "/api/v1/namespaces/a/pods/p/status";
+const POD: &str = "/api/v1/namespaces/a/pods/p";
+
+fn pod(uid: &str, version: u64, status: Value) -> Value {
+    let version = version.to_string();
+    json!({"metadata": {"namespace": "a", "name": "p", "uid": uid, "resourceVersion": version},
+           "status": status})
+}
+
+fn fail(status: &mut PodStatus) {
+    status.phase = Some("Failed".to_owned());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_status_of_what_is_gone_is_not_written_and_no_error() {
     let (client, mut api) = client();
-    let pod: Pod = serde_json::from_value(json!({"metadata":
-        {"namespace": "a", "name": "p", "uid": "u", "resourceVersion": "3"}}))
-    .unwrap();
-    let path = "/api/v1/namespaces/a/pods/p/status";
-    for (code, reason) in [(404, "NotFound"), (409, "Conflict")] {
-        let change = client.status(&pod, |status| status.phase = Some("Failed".to_owned()));
-        let written = both(change, async {
-            api.expect(Method::PATCH, path)
-                .await
-                .fail(code, reason, "gone");
+    let object: Pod = serde_json::from_value(pod("u", 3, json!({}))).unwrap();
+    let written = both(client.status(&object, fail), async {
+        let call = api.expect(Method::PATCH, STATUS).await;
+        call.fail(404, "NotFound", "pods \"p\" not found");
+    });
+    assert_eq!(written.await.unwrap(), None);
+    // A conflict says nothing of that: the API server is asked.
+    for other in [None, Some("another")] {
+        let written = both(client.status(&object, fail), async {
+            let call = api.expect(Method::PATCH, STATUS).await;
+            call.fail(409, "Conflict", "the object has been modified");
+            let call = api.expect(Method::GET, POD).await;
+            match other {
+                None => call.fail(404, "NotFound", "pods \"p\" not found"),
+                Some(uid) => call.answer(200, pod(uid, 9, json!({}))),
+            }
         });
         assert_eq!(written.await.unwrap(), None);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_over_the_status_of_what_is_there_is_tried_again() {
+    let (client, mut api) = client();
+    let object: Pod = serde_json::from_value(pod("u", 3, json!({}))).unwrap();
+    let written = both(client.status(&object, fail), async {
+        for version in 4..8 {
+            let call = api.expect(Method::PATCH, STATUS).await;
+            assert_eq!(call.json()["status"], json!({"phase": "Failed"}));
+            call.fail(409, "Conflict", "the object has been modified");
+            let call = api.expect(Method::GET, POD).await;
+            call.answer(200, pod("u", version, json!({"hostIP": "10.0.0.1"})));
+        }
+        let call = api.expect(Method::PATCH, STATUS).await;
+        call.answer(200, pod("u", 9, json!({"phase": "Failed"})));
+    });
+    assert_eq!(written.await.unwrap(), Some(()));
+    // After five it is given back; without a right to look, at once.
+    let written = both(client.status(&object, fail), async {
+        let call = api.expect(Method::PATCH, STATUS).await;
+        call.fail(409, "Conflict", "the object has been modified");
+        let call = api.expect(Method::GET, POD).await;
+        call.fail(403, "Forbidden", "cannot get pods");
+    });
+    assert!(written.await.unwrap_err().is_conflict());
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_of_others_are_kept_when_ones_own_are_written() {
+    let (client, mut api) = client();
+    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
+    let before = json!({"conditions": [condition("Mine", "False"), condition("Theirs", "False")]});
+    let object: Pod = serde_json::from_value(pod("u", 3, before)).unwrap();
+    let turn = |status: &mut PodStatus| {
+        let conditions = status.conditions.get_or_insert_default();
+        conditions.retain(|known| known.type_ != "Mine");
+        conditions.push(serde_json::from_value(condition("Mine", "True")).unwrap());
+        "turned"
+    };
+    let written = both(client.status(&object, turn), async {
+        let call = api.expect(Method::PATCH, STATUS).await;
+        assert_eq!(call.json()["metadata"]["resourceVersion"], "3", "guarded");
+        call.fail(409, "Conflict", "the object has been modified");
+        let call = api.expect(Method::GET, POD).await;
+        let theirs = json!({"conditions": [condition("Mine", "False"), condition("Theirs", "True"),
+                                           condition("New", "True")]});
+        call.answer(200, pod("u", 5, theirs));
+        let call = api.expect(Method::PATCH, STATUS).await;
+        assert_eq!(
+            call.json()["metadata"],
+            json!({"uid": "u", "resourceVersion": "5"})
+        );
+        let all = [
+            condition("Mine", "True"),
+            condition("Theirs", "True"),
+            condition("New", "True"),
+        ];
+        assert_eq!(call.json()["status"], json!({ "conditions": all }));
+        call.answer(200, pod("u", 6, json!({ "conditions": all })));
+    });
+    assert_eq!(written.await.unwrap(), Some("turned"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_two_have_changed_are_a_conflict() {
+    let (client, mut api) = client();
+    let ip = |ip: &str| json!({"podIPs": [{ "ip": ip }]});
+    let object: Pod = serde_json::from_value(pod("u", 3, ip("10.0.0.1"))).unwrap();
+    let change = |status: &mut PodStatus| {
+        status.pod_ips = serde_json::from_value(ip("10.0.0.2")["podIPs"].clone()).unwrap();
+    };
+    let written = both(client.status(&object, change), async {
+        let call = api.expect(Method::PATCH, STATUS).await;
+        call.fail(409, "Conflict", "the object has been modified");
+        let call = api.expect(Method::GET, POD).await;
+        call.answer(200, pod("u", 5, ip("10.0.0.3")));
+    });
+    assert!(written.await.unwrap_err().is_conflict());
 }
 
 #[tokio::test(start_paused = true)]

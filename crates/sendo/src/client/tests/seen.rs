@@ -132,14 +132,25 @@ async fn deleting_what_is_not_there_is_no_error() {
 
     let answer = async {
         let call = api.expect(Method::DELETE, ONE).await;
-        call.fail(
-            409,
-            "Conflict",
-            "the UID in the precondition does not match",
-        );
+        call.fail(409, "Conflict", "something has changed");
+        let call = api.expect(Method::GET, ONE).await;
+        call.fail(404, "NotFound", "configmaps \"one\" not found");
     };
     let outcome = both(client.delete(&one).into_future(), answer).await;
     assert_eq!(outcome.unwrap(), Deletion::NotThere);
+
+    // The words of a real server, which say it without another look.
+    for words in [
+        "Precondition failed: UID in precondition: u1, UID in object meta: u2",
+        "the UID in the precondition (u1) does not match the UID in record (u2)",
+    ] {
+        let answer = async {
+            let call = api.expect(Method::DELETE, ONE).await;
+            call.fail(409, "Conflict", words);
+        };
+        let outcome = both(client.delete(&one).into_future(), answer).await;
+        assert_eq!(outcome.unwrap(), Deletion::NotThere);
+    }
 
     let versioned = client.delete(&one).if_unchanged_since(10).into_future();
     let answer = async {
@@ -182,4 +193,168 @@ async fn live_reads_ask_the_api_page_by_page() {
         .await
         .unwrap_err();
     assert!(error.is_not_served());
+}
+
+/// The answer to a write of metadata alone.
+fn described(version: u64, labels: Value) -> Value {
+    json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {
+        "namespace": "a", "name": "one", "uid": "u1", "labels": labels,
+        "resourceVersion": version.to_string()}})
+}
+
+/// Labels `a/one`, by its metadata, which the API server answers with.
+async fn label(client: &Client, api: &mut FakeApi, version: u64, labels: Value) {
+    let kind = client.of_kind::<AnyMeta>(Kind::of::<ConfigMap>());
+    let (key, patch) = (
+        ObjectKey::from("a/one"),
+        Patch::Merge(json!({"metadata": {"labels": labels}})),
+    );
+    let written = both(kind.patch(&key, patch), async {
+        let call = api.expect(Method::PATCH, ONE).await;
+        call.answer(200, described(version, labels.clone()));
+    });
+    assert_eq!(written.await.unwrap().version(), version);
+}
+
+/// A ConfigMap as JSON, whatever type it is read as.
+fn shown<K: crate::object::Object>(informer: &Informer<K>) -> Value {
+    let one = informer.snapshot().get(&"a/one".into());
+    json!(*one.expect("it is shown"))
+}
+
+async fn metadata_writes_leave_the_rest<K: crate::object::Object>(options: KindOptions<K>) {
+    let kind = Kind::of::<ConfigMap>();
+    let (client, mut api) = client_with(CacheOptions {
+        streaming: false,
+        ..CacheOptions::default().kind_named(kind.clone(), options)
+    });
+    let informer: Informer<K> = client.cache().informer(kind, Selection::default());
+    let call = api.expect_list("/api/v1/configmaps").await;
+    call.list(10, &[json_map(10, json!({"k": "old"}))]);
+    let watch = api.expect_watch("/api/v1/configmaps").await.open(200);
+    informer.synced().await;
+
+    label(&client, &mut api, 12, json!({"l": "1"})).await;
+    let one = shown(&informer);
+    assert_eq!(one["data"], json!({"k": "old"}), "the rest stays");
+    assert_eq!(
+        one["metadata"]["labels"],
+        json!({"l": "1"}),
+        "and it is seen"
+    );
+    // Somebody may have changed the rest between: to write it back is a conflict.
+    assert_eq!(one["metadata"]["resourceVersion"], "10");
+    label(&client, &mut api, 13, json!({"l": "2"})).await;
+    assert_eq!(shown(&informer)["metadata"]["labels"], json!({"l": "2"}));
+
+    watch.event("MODIFIED", json_map(11, json!({"k": "theirs"})));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let one = shown(&informer);
+    assert_eq!(one["data"], json!({"k": "theirs"}), "what the watch shows");
+    assert_eq!(one["metadata"]["labels"], json!({"l": "2"}), "never behind");
+    assert_eq!(one["metadata"]["resourceVersion"], "11");
+
+    let mut last = json_map(14, json!({"k": "newer"}));
+    last["metadata"]["labels"] = json!({"l": "3"});
+    watch.event("MODIFIED", last);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let one = shown(&informer);
+    assert_eq!(one["data"], json!({"k": "newer"}));
+    assert_eq!(one["metadata"]["labels"], json!({"l": "3"}));
+}
+
+mod loose {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use serde_json::Value;
+
+    /// A ConfigMap of which everything may be missing, its kind included.
+    #[derive(Clone, Debug, serde::Deserialize, serde::Serialize, kube::Resource)]
+    #[resource(inherit = ConfigMap)]
+    pub(super) struct Loose {
+        metadata: ObjectMeta,
+        data: Option<Value>,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_metadata_leaves_the_rest_of_cached_objects_as_it_is() {
+    metadata_writes_leave_the_rest(KindOptions::<loose::Loose>::new()).await;
+    metadata_writes_leave_the_rest(KindOptions::<ConfigMap>::new()).await;
+    metadata_writes_leave_the_rest(KindOptions::<ConfigMap>::new().compact()).await;
+    metadata_writes_leave_the_rest(KindOptions::<DynamicObject>::new()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_metadata_to_what_a_transform_keeps_is_left_to_the_watch() {
+    let options = KindOptions::<ConfigMap>::new().transform(|map| map.metadata.labels = None);
+    let (client, mut api) = client_with(CacheOptions {
+        streaming: false,
+        ..CacheOptions::default().kind(options)
+    });
+    let kind = Kind::of::<ConfigMap>();
+    let informer: Informer<ConfigMap> = client.cache().informer(kind, Selection::default());
+    let call = api.expect_list("/api/v1/configmaps").await;
+    call.list(10, &[json_map(10, json!({"k": "old"}))]);
+    let _watch = api.expect_watch("/api/v1/configmaps").await.open(200);
+    informer.synced().await;
+    label(&client, &mut api, 12, json!({"l": "1"})).await;
+    assert_eq!(shown(&informer), json_map(10, json!({"k": "old"})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_that_take_an_object_out_of_the_selection_hide_it() {
+    let (client, mut api) = client();
+    let kind = Kind::of::<ConfigMap>();
+    let selection = Selection {
+        labels: "l=1".parse().unwrap(),
+        ..Selection::default()
+    };
+    let informer: Informer<ConfigMap> = client.cache().informer(kind, selection);
+    let call = api.expect_list("/api/v1/configmaps").await;
+    let mut one = json_map(10, json!({"k": "old"}));
+    one["metadata"]["labels"] = json!({"l": "1"});
+    call.list(10, &[one]);
+    let _watch = api.expect_watch("/api/v1/configmaps").await.open(200);
+    informer.synced().await;
+    label(&client, &mut api, 12, json!({"l": "2"})).await;
+    assert_eq!(cached(&informer), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_answers_a_deletion_is_never_shown_as_an_object() {
+    let (client, mut api, informer, _watch) = with_cache().await;
+    let meta = client.of_kind::<AnyMeta>(Kind::of::<ConfigMap>());
+    let key = ObjectKey::from("a/one");
+    let delete = meta.delete(&key).into_future();
+    let deleted = both(delete, async {
+        let call = api.expect(Method::DELETE, ONE).await;
+        let details = json!({"name": "one", "kind": "configmaps", "uid": "u1"});
+        call.answer(
+            200,
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "details": details}),
+        );
+    });
+    assert_eq!(deleted.await.unwrap(), Deletion::Done);
+    assert_eq!(cached(&informer), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_over_a_deletion_does_not_mean_that_the_object_is_gone() {
+    let (client, mut api, informer, _watch) = with_cache().await;
+    let one = informer.snapshot().get(&"a/one".into()).unwrap();
+    // As of a namespace that is on its way out, for one.
+    for readable in [true, false] {
+        let outcome = both(client.delete(&one).into_future(), async {
+            let call = api.expect(Method::DELETE, ONE).await;
+            call.fail(409, "Conflict", "content is being removed");
+            let call = api.expect(Method::GET, ONE).await;
+            match readable {
+                true => call.answer(200, json_map(10, json!({"k": "old"}))),
+                false => call.fail(403, "Forbidden", "cannot get configmaps"),
+            }
+        });
+        assert!(outcome.await.unwrap_err().is_conflict());
+        assert_eq!(cached(&informer), Some(json!({"k": "old"})));
+    }
 }

@@ -70,14 +70,14 @@ async fn a_read_without_an_answer_is_sent_again_and_a_write_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_request_is_sent_again_when_the_server_says_when() {
+async fn a_request_that_the_server_turned_away_unread_is_sent_again() {
     let (client, mut api) = client();
     let object = map(10, json!({}));
     let clock = client.world().clock().clone();
     let before = clock.now();
     let written = both(client.update(&object), async {
         let call = api.expect(Method::PUT, ONE).await;
-        call.fail_for(429, "TooManyRequests", "too many", 3);
+        call.turn_away(3);
         let call = api.expect(Method::PUT, ONE).await;
         assert_eq!(clock.now() - before, Duration::from_secs(3));
         call.answer(200, json_map(11, json!({})));
@@ -86,13 +86,50 @@ async fn any_request_is_sent_again_when_the_server_says_when() {
     // What could not come in time is not waited for.
     let refused = both(client.update(&object), async {
         let call = api.expect(Method::PUT, ONE).await;
-        call.fail_for(429, "TooManyRequests", "too many", 60);
+        call.turn_away(60);
     });
     let error = refused.await.unwrap_err();
     assert_eq!(
         (error.code(), error.to_string().as_str()),
-        (429, "too many")
+        (429, "Too many requests, please try again later.")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_the_server_has_read_is_sent_once() {
+    let (client, mut api) = client();
+    let mut object = map(0, json!({}));
+    object.metadata.name = None;
+    object.metadata.generate_name = Some("one-".to_owned());
+    // Whether it took place before the time was over is not known.
+    for code in [500, 503, 504] {
+        let failed = both(client.create(&object), async {
+            let call = api.expect(Method::POST, PATH).await;
+            call.fail_for(code, "Timeout", "the request took too long", 1);
+        });
+        assert_eq!(failed.await.unwrap_err().code(), code);
+    }
+    // A budget that allows no eviction is an answer, and no sign of overload.
+    let (key, body) = (ObjectKey::from("a/p"), json!({}));
+    let eviction = client.subresource::<Pod>(&key, "eviction").unwrap();
+    let refused = both(eviction.create::<Value>(&body), async {
+        let path = "/api/v1/namespaces/a/pods/p/eviction";
+        let call = api.expect(Method::POST, path).await;
+        call.fail_for(429, "TooManyRequests", "it would violate the budget", 10);
+    });
+    let refused = refused.await.unwrap_err();
+    assert_eq!(refused.code(), 429);
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(10)));
+    api.expect_silence(Duration::from_secs(60)).await;
+    // A read does no harm.
+    let live = client.live();
+    let read = both(live.get::<ConfigMap>("a/one"), async {
+        let call = api.expect(Method::GET, ONE).await;
+        call.fail_for(429, "TooManyRequests", "storage is initialising", 1);
+        let call = api.expect(Method::GET, ONE).await;
+        call.answer(200, json_map(10, json!({})));
+    });
+    assert_eq!(read.await.unwrap().unwrap().version(), 10);
 }
 
 #[tokio::test(start_paused = true)]
