@@ -14,6 +14,7 @@ use crate::client::{
 };
 use crate::conditions;
 use crate::discovery::{self, ServedKind};
+use crate::election::Gate;
 use crate::error::Result;
 use crate::events::{EventType, Recorder};
 use crate::object::{Kind, Object, ObjectKey, Typed};
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) world: World,
     pub(crate) stopping: Stop,
+    pub(crate) leads: Gate,
 }
 
 impl fmt::Debug for Context {
@@ -281,8 +283,35 @@ impl Context {
         self.shared.world.random()
     }
 
+    /// Whether this process may act as the leader now; always, without an election.
+    ///
+    /// Writes to the API server need not be asked about: they pass the same gate.
+    /// For what acts on anything else, ask just before. A reconcile is dropped when
+    /// leadership is lost, but only where it waits for something; and a process
+    /// that stood still, suspended for one, goes on where it was, with a lease that
+    /// has run out. It is asked of this part's own election, or of that of the
+    /// program where a part works on every replica.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use sendo::{Action, Context, Error, Result};
+    /// # async fn send_invoice(_: &ConfigMap) -> Result<()> { Ok(()) }
+    /// async fn reconcile(order: Arc<ConfigMap>, cx: Context) -> Result<Action> {
+    ///     if !cx.leading() {
+    ///         return Err(Error::conflict("another replica leads by now"));
+    ///     }
+    ///     send_invoice(&order).await?;
+    ///     Ok(Action::done())
+    /// }
+    /// ```
+    pub fn leading(&self) -> bool {
+        self.shared.leads.check().is_ok()
+    }
+
     /// Cancelled when the controller is to stop. A reconcile that takes long
-    /// ends early then; those that do not are cancelled at the manager's deadline.
+    /// ends early then; those that do not are dropped at the manager's deadline,
+    /// where they wait for something, and so are those of a leader that leads no more.
     pub fn stopping(&self) -> &Stop {
         &self.shared.stopping
     }

@@ -25,8 +25,14 @@ fn program() {
     };
     let flags = std::env::var(FLAGS).unwrap_or_default();
     let args = Args::parse_from(["program"].into_iter().chain(flags.split_whitespace()));
+    let threads = role.ends_with("threads");
     let work = everywhere("work", move |cx| async move {
         println!("program: at work");
+        if role.starts_with("blocked") {
+            loop {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
         let live = cx.client().live();
         let asked = live.get::<Namespace>("default");
         let _ = cx.stopping().run_until_cancelled(asked).await;
@@ -37,9 +43,11 @@ fn program() {
         }
         Ok(())
     });
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let mut runtime = match threads {
+        true => tokio::runtime::Builder::new_multi_thread(),
+        false => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = runtime.enable_all().build();
     let run = Manager::new("program").runnable(work).run_with(args);
     runtime.unwrap().block_on(run).unwrap();
 }
@@ -63,7 +71,8 @@ impl Program {
         if let Some(kubeconfig) = kubeconfig {
             command.env("KUBECONFIG", kubeconfig);
         }
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let log = std::fs::File::create(home.join("log")).unwrap();
+        command.stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Program { child, lines }
@@ -163,4 +172,40 @@ fn a_signal_stops_in_order_and_a_second_one_at_once() {
         }
         assert_eq!(program.child.wait().unwrap().code(), Some(code), "{role}");
     }
+}
+
+#[test]
+fn the_process_ends_and_names_who_did_not_stop() {
+    let home = tempfile::tempdir().unwrap();
+    let _cluster = cluster(&home.path().join(".kube/config"));
+    for (role, code, words) in [
+        ("stubborn", 101, "did not stop within 1s: `work`"),
+        ("blocked", 1, "a thread is blocked"),
+        ("blocked threads", 1, "cannot be cut off"),
+    ] {
+        let mut program = Program::start(role, home.path(), "--shutdown-timeout 1", None);
+        program.says("at work");
+        program.signal("-TERM");
+        assert_eq!(program.child.wait().unwrap().code(), Some(code), "{role}");
+        let log = std::fs::read_to_string(home.path().join("log")).unwrap();
+        assert!(log.contains(words) && log.contains("work"), "{role}: {log}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_blocked_process_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let _cluster = cluster(&home.path().join(".kube/config"));
+    let mut program = Program::start("blocked", home.path(), "--shutdown-timeout 600", None);
+    program.says("at work");
+    program.signal("-TERM");
+    let logged = |words: &str| {
+        let log = std::fs::read_to_string(home.path().join("log")).unwrap();
+        log.contains(words)
+    };
+    while !logged("a second signal ends at once") {
+        std::thread::yield_now();
+    }
+    program.signal("-TERM");
+    assert_eq!(program.child.wait().unwrap().code(), Some(1));
 }

@@ -24,6 +24,7 @@ mod dynamic;
 mod problem;
 mod reconcile;
 mod watch;
+mod workbench;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -31,10 +32,12 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use sendo_world::{Stop, World};
+use sendo_world::World;
 
 use crate::cache::{Cache, Namespaces};
 use crate::client::Client;
+use crate::election::Gate;
+use crate::manager::Busy;
 use crate::metrics::Registry;
 use crate::object::Kind;
 use crate::queue::Limiter;
@@ -133,8 +136,8 @@ pub(crate) struct Surroundings {
     pub(crate) namespaces: Namespaces,
     /// Other numbers of workers than declared, by controller.
     pub(crate) workers: BTreeMap<String, usize>,
-    /// Cancelled when reconciles in flight have had their time to end.
-    pub(crate) cut_off: Stop,
+    /// Whether this process may act as the leader.
+    pub(crate) leads: Gate,
 }
 
 /// A controller whose sources are open and fill its queue, and whose workers wait for their start.
@@ -143,8 +146,10 @@ pub(crate) struct Prepared {
     pub(crate) ready: BoxFuture<'static, ()>,
     /// Starts the workers; done when the queue is shut down and all have ended.
     pub(crate) work: BoxFuture<'static, ()>,
-    /// Says if a reconcile runs on long after its time-out.
-    pub(crate) stuck: Option<Stuck>,
+    /// Says if a reconcile runs on long after its time-out, or blocks its thread.
+    pub(crate) stuck: Stuck,
+    /// Names the keys that are being reconciled.
+    pub(crate) busy: Busy,
 }
 
 /// What is wrong with the workers of a controller, if anything is.

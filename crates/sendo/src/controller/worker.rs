@@ -11,9 +11,11 @@ use tracing::Instrument;
 
 use super::dynamic::{Watches, carry_out};
 use super::watch::{Pump, Watch, panic_message};
+use super::workbench::Workbench;
 use super::{Action, Announce, Key, Prepared, Settings, Stuck, Surroundings};
 use crate::context::{Context, Shared};
 use crate::error::{Category, Error, Result, Undeclared};
+use crate::manager::Busy;
 use crate::metrics::{ControllerMetrics, Outcome, QueueMetrics};
 use crate::queue::{Options, Picked, Queue};
 use crate::reader::Reader;
@@ -95,13 +97,16 @@ impl<Q: Key> Plan<Q> {
 
         let crew = Arc::new(Crew {
             name: self.name,
-            workers,
             timeout: self.settings.timeout,
             job: self.job,
             queue,
             metrics,
             announce: self.settings.announce,
+            workbenches: (0..workers)
+                .map(|_| Workbench::new(world.clock()))
+                .collect(),
             shared: Arc::new(Shared {
+                leads: surroundings.leads.clone(),
                 reader,
                 client: surroundings.client.clone(),
                 kube: surroundings.kube.clone(),
@@ -109,11 +114,11 @@ impl<Q: Key> Plan<Q> {
                 stopping: world.tasks().stopping().clone(),
                 world: world.clone(),
             }),
-            cut_off: surroundings.cut_off.clone(),
         });
         Prepared {
             ready: Box::pin(ready),
             stuck: crew.stuck(),
+            busy: crew.busy(),
             work: Box::pin(crew.work()),
         }
     }
@@ -160,38 +165,54 @@ impl<Q: Key> Pumps<Q> {
 /// The workers of one controller and what they share.
 struct Crew<Q> {
     name: String,
-    workers: usize,
     timeout: Option<Duration>,
     job: Box<dyn Job<Q>>,
     queue: Queue<Q>,
     metrics: ControllerMetrics,
     /// Who is told of every key that was reconciled with success.
     announce: Vec<Announce<Q>>,
+    /// One for each worker.
+    workbenches: Arc<[Workbench]>,
     shared: Arc<Shared>,
-    /// Cancelled when reconciles in flight have had their time.
-    cut_off: Stop,
 }
 
-/// How long after its time-out a reconcile may still be there before it counts
-/// as stuck: in code that never waits, where it cannot be dropped.
+/// How long a reconcile may not wait for anything before it counts as stuck; and
+/// how long after its time-out it may still be there.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 impl<Q: Key> Crew<Q> {
-    fn stuck(&self) -> Option<Stuck> {
-        let (name, limit) = (self.name.clone(), self.timeout?);
-        let stats = self.queue.stats_while_alive();
-        Some(Box::new(move || {
-            let running = stats()?.longest_running;
+    fn stuck(&self) -> Stuck {
+        let (name, timeout) = (self.name.clone(), self.timeout);
+        let (stats, workbenches) = (self.queue.stats_while_alive(), self.workbenches.clone());
+        Box::new(move || {
+            let blocks = workbenches.iter().find_map(|workbench| {
+                let busy = workbench.busy_for().filter(|busy| *busy > STUCK_AFTER)?;
+                Some((busy, workbench.key().unwrap_or_default()))
+            });
+            if let Some((busy, key)) = blocks {
+                return Some(format!(
+                    "a reconcile of {name} ({key}) has not waited for anything for {busy:.0?}, and blocks its thread"
+                ));
+            }
+            let (limit, running) = (timeout?, stats()?.longest_running);
             (running > limit + STUCK_AFTER).then(|| {
                 format!("a reconcile of {name} has run for {running:.0?}, and may for {limit:?}")
             })
-        }))
+        })
+    }
+
+    fn busy(&self) -> Busy {
+        let workbenches = self.workbenches.clone();
+        Arc::new(move || {
+            let keys = workbenches.iter().filter_map(Workbench::key);
+            keys.map(|key| key.to_string()).collect()
+        })
     }
 
     async fn work(self: Arc<Self>) {
         let tasks = self.shared.world.tasks();
-        let workers: Vec<_> = (0..self.workers)
-            .map(|_| tasks.spawn("worker", self.clone().worker()))
+        let workers: Vec<_> = (0..self.workbenches.len())
+            .map(|place| tasks.spawn("worker", self.clone().worker(place)))
             .collect();
         self.shared.stopping.cancelled().await;
         // What is queued is found again by whoever comes next.
@@ -201,7 +222,7 @@ impl<Q: Key> Crew<Q> {
         }
     }
 
-    async fn worker(self: Arc<Self>) {
+    async fn worker(self: Arc<Self>, place: usize) {
         // Whoever is asked to stop takes up nothing new.
         while !self.shared.stopping.is_cancelled() {
             let Some(picked) = self.queue.next().await else {
@@ -213,21 +234,16 @@ impl<Q: Key> Crew<Q> {
                 key = %picked.key(),
                 id = %self.shared.world.random().name_suffix(8),
             );
-            let finished = self
-                .cut_off
-                .run_until_cancelled(self.reconcile(picked).instrument(span))
-                .await;
-            if finished.is_none() {
-                return;
-            }
+            let workbench = &self.workbenches[place];
+            self.reconcile(picked, workbench).instrument(span).await;
         }
     }
 
-    async fn reconcile(&self, picked: Picked<Q>) {
+    async fn reconcile(&self, picked: Picked<Q>, workbench: &Workbench) {
         let clock = self.shared.world.clock();
         let started = clock.now();
         let _active = self.metrics.active();
-        let result = self.attempt(picked.key()).await;
+        let result = self.attempt(picked.key(), workbench).await;
         let outcome = self.conclude(&picked, result);
         let took = clock.now() - started;
         tracing::debug!(?outcome, ?took, reasons = %picked.reasons(), "reconciled");
@@ -235,14 +251,16 @@ impl<Q: Key> Crew<Q> {
     }
 
     /// The user's reconcile, with its panics and its time-out as errors.
-    async fn attempt(&self, key: &Q) -> Result<Action> {
+    async fn attempt(&self, key: &Q, workbench: &Workbench) -> Result<Action> {
         let cx = Context {
             shared: self.shared.clone(),
             key: key.to_string().into(),
             about: None,
         };
+        let name = cx.key.clone();
         // What runs before the first await is guarded, too.
         let run = async { self.job.run(key.clone(), cx).await };
+        let run = workbench.work(name, run);
         let guarded = AssertUnwindSafe(run).catch_unwind();
         let ended = match self.timeout {
             Some(limit) => self.shared.world.clock().timeout(limit, guarded).await,

@@ -1,6 +1,6 @@
 //! The election as it runs: the state machine, its requests, and who is told.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -24,6 +24,16 @@ pub struct Election {
     world: World,
     gate: Gate,
     status: Arc<watch::Sender<Status>>,
+    contact: Arc<Mutex<Contact>>,
+}
+
+/// How the API server has answered this candidate.
+#[derive(Debug, Default)]
+struct Contact {
+    /// When it last did.
+    last: Option<Moment>,
+    /// Why it has not since.
+    trouble: String,
 }
 
 /// Where an election stands.
@@ -74,6 +84,7 @@ impl Election {
             world: world.clone(),
             options: Arc::new(options),
             status: Arc::new(status),
+            contact: Arc::default(),
         })
     }
 
@@ -90,6 +101,46 @@ impl Election {
     /// Where the election stands, to look at and to wait for.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
+    }
+
+    /// Why this candidate cannot tell who leads: the API server has not answered
+    /// it for longer than a leader may go without renewing its lease
+    /// (`renew_deadline`), or not at all yet. `None` as long as it answers.
+    pub fn trouble(&self) -> Option<String> {
+        let contact = self.contact.lock();
+        let contact = contact.unwrap_or_else(PoisonError::into_inner);
+        let (lease, trouble) = (&self.options.name, contact.trouble.as_str());
+        let Some(last) = contact.last else {
+            return Some(match trouble {
+                "" => format!("the lease {lease} has not been read yet"),
+                trouble => format!("the lease {lease} could not be read: {trouble}"),
+            });
+        };
+        let since = self.world.clock().now().since(last);
+        let is_cut_off = since > self.options.renew_deadline;
+        is_cut_off.then(|| {
+            let since = since.as_secs_f64();
+            format!("the lease {lease} was last reached {since:.1} s ago: {trouble}")
+        })
+    }
+
+    fn heard(&self, answer: &Answer) {
+        let contact = self.contact.lock();
+        let mut contact = contact.unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Answer::Failed(trouble) => contact.trouble.clone_from(trouble),
+            _ => {
+                contact.last = Some(self.world.clock().now());
+                contact.trouble.clear();
+            }
+        }
+    }
+
+    /// Whether leadership has run out and this candidate has not noticed it: what
+    /// it runs on is blocked.
+    pub(crate) fn is_overdue(&self) -> bool {
+        let leads = matches!(*self.status.borrow(), Status::Leading(_));
+        leads && self.gate.check().is_err()
     }
 
     /// Waits until this candidate leads; `None` if the election ends before.
@@ -158,6 +209,7 @@ impl Election {
             let limit = limit.as_secs_f64();
             Answer::Failed(format!("no answer from the API server within {limit:.1} s"))
         });
+        self.heard(&answer);
         if let Answer::Failed(trouble) = &answer {
             tracing::warn!(lease = self.options.name, %trouble, "election request failed");
         }

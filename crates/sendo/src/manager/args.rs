@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use sendo_world::World;
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::edge::Edge;
+use super::stop::LET_GO;
 use super::{Config, Manager};
 use crate::cache::Namespaces;
-use crate::client::Rate;
+use crate::client::{Rate, connect};
 use crate::election::ElectionOptions;
 use crate::error::{Error, Result};
 
@@ -175,7 +176,7 @@ impl Args {
             }
         });
         let host = kube.cluster_url.authority().map(ToString::to_string);
-        let client = kube::Client::try_from(kube)?;
+        let client = connect(kube)?;
         Ok(Config {
             namespaces: self.chosen_namespaces(),
             host: host.unwrap_or_default(),
@@ -287,6 +288,12 @@ impl Manager {
     /// The whole of a `main`: reads flags and environment, connects, runs until
     /// Ctrl-C or SIGTERM, and stops in order. A second signal ends the process at once.
     ///
+    /// The process ends in any case. A reconcile or a runnable that does not stop
+    /// is cut off when its time is over, named, and the error of this; one that
+    /// never waits for anything, so that it cannot be cut off, ends the process
+    /// there and then, with status 1. So it does when leadership is lost. A thread
+    /// of its own sees to that, which no such code can block.
+    ///
     /// Must be called once, in the main task of a tokio runtime; it sets up logging.
     pub async fn run_from_args(self) -> Result<()> {
         self.run_with(Args::parse()).await
@@ -297,30 +304,20 @@ impl Manager {
         args.start_logging()?;
         let world = World::real();
         let config = args.config(self.name(), world.clone()).await?;
+        let limit = config.shutdown_timeout;
+        let edge = Edge::start()?;
         let running = self.start(config)?;
-        let stop = running.stopping().clone();
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let signals = async move {
-            for first in [true, false] {
-                tokio::select! {
-                    biased;
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                if first {
-                    tracing::info!("stopping; a second signal ends at once");
-                    stop.cancel();
-                }
-            }
-            std::process::exit(1)
-        };
-        let ended = tokio::select! {
-            biased;
-            ended = running.ended() => ended,
-            never = signals => never,
-        };
-        world.tasks().stop().await;
+        edge.watch(&running, &world, limit);
+        let ended = running.ended().await;
+        edge.end();
+        let clock = world.clock();
+        if clock.timeout(LET_GO, world.tasks().stop()).await.is_none() {
+            // The runtime cannot be shut down as long as they go on.
+            let tasks = world.tasks().running();
+            let error = ended.err().map(|error| error.to_string());
+            tracing::error!(?tasks, error, "the process ends with tasks that do not");
+            std::process::exit(1);
+        }
         ended
     }
 }

@@ -18,7 +18,8 @@ pub type ClientOf = Arc<dyn Fn(&str) -> Option<kube::Client> + Send + Sync>;
 /// Where and how a [`Manager`](crate::Manager) runs.
 #[derive(Clone)]
 pub struct Config {
-    /// The connection to the API server.
+    /// The connection to the API server. One that is made by hand is best made by
+    /// [`connect`](crate::client::connect): `kube`'s own sends writes more than once.
     pub client: kube::Client,
     /// By which connection a controller writes, and its events are written,
     /// given its name: for programs whose controllers are users of their own.
@@ -64,7 +65,8 @@ pub struct Config {
     /// way. `None`, the default: nowhere.
     pub health_address: Option<String>,
     /// How long reconciles and runnables have to end after a stop before they
-    /// are cancelled; 30 s by default.
+    /// are cut off, and the program fails with
+    /// [`DidNotStop`](crate::manager::DidNotStop); 30 s by default.
     pub shutdown_timeout: Duration,
 }
 

@@ -17,10 +17,13 @@
 mod args;
 mod config;
 mod definitions;
+mod edge;
+mod elect;
 mod problems;
 mod run;
 mod runnable;
 mod running;
+mod stop;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,6 +44,8 @@ pub use args::Args;
 pub use config::{ClientOf, Config};
 pub use runnable::{RunContext, Runnable, alone, everywhere, on_leader};
 pub use running::Running;
+pub(crate) use stop::Busy;
+pub use stop::DidNotStop;
 
 /// A program that is declared first and run later.
 ///

@@ -2,31 +2,40 @@
 //!
 //! Start: servers, then sources and caches, then what works everywhere, then the
 //! election, then what works on the leader. Each controller waits for its own
-//! sources, so one whose kind is missing holds up no other. Stop: what writes
-//! first (controllers and runnables, within the deadline), then the lease, the
-//! event recorder, the caches, and the servers last.
+//! sources, so one whose kind is missing holds up no other. How it stops is told
+//! in `stop.rs`.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use futures::future::{BoxFuture, FutureExt, join, join_all};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use sendo_world::{Stop, World};
 use tokio::sync::{mpsc, watch};
 
+use super::stop::{Busy, Part, Parts};
 use super::{Check, Config, Manager, RunContext, Runnable, Running, definitions};
 use crate::cache::{Cache, CacheOptions, Readiness};
 use crate::client::{Client, ClientOptions, RateLimit};
 use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
-use crate::election::{Election, ElectionOptions, Gate, Status};
+use crate::election::{Election, Gate};
 use crate::error::{Error, Result, Undeclared};
 use crate::events::{Recorder, RecorderOptions};
 use crate::health::{self, Probes};
-use crate::metrics::{self, ClientMetrics, EventMetrics, LeaderMetrics, Registry};
+use crate::metrics::{self, ClientMetrics, EventMetrics, Registry};
 use crate::reader::{DeclaredRead, Reader};
 use crate::serve::Listener;
 
 impl Manager {
     /// Runs until something fails or the world's tasks are asked to stop.
+    ///
+    /// Fails with [`DidNotStop`](super::DidNotStop) if a part took longer to stop
+    /// than it may. Such a part is dropped where it waits for something; one that
+    /// never waits, as an endless loop without `.await`, cannot be: it goes on, on
+    /// its thread, and a tokio runtime that has such a thread cannot be shut down.
+    /// This returns all the same if the runtime has another thread to run it on,
+    /// and then only the end of the process is of any help. On a runtime of one
+    /// thread nothing else runs beside such a loop, this included.
+    /// [`Manager::run_from_args`] sees to both.
     pub async fn run(self, config: Config) -> Result<()> {
         self.start(config)?.ended().await
     }
@@ -65,11 +74,14 @@ impl Manager {
             rate,
             stop: stop.clone(),
             release: Stop::new(),
-            cut_off: Stop::new(),
+            goes_on: Stop::new(),
+            parts: Parts::default(),
+            elections: Arc::default(),
             probes: Probes::default(),
             failures,
             tell_ready,
         };
+        let (parts, elections) = (life.parts.clone(), life.elections.clone());
         let probes = life.probes.clone();
         let life = world.tasks().spawn("manager", life.live(self, failed));
         Ok(Running {
@@ -77,6 +89,8 @@ impl Manager {
             cache,
             metrics,
             probes,
+            parts,
+            elections,
             ready,
             life,
         })
@@ -84,13 +98,13 @@ impl Manager {
 }
 
 /// The owners of a manager's tasks, so that each group can be stopped on its own.
-struct Rooms {
-    servers: World,
-    election: World,
-    caches: World,
-    events: World,
-    everywhere: World,
-    leader: World,
+pub(super) struct Rooms {
+    pub(super) servers: World,
+    pub(super) election: World,
+    pub(super) caches: World,
+    pub(super) events: World,
+    pub(super) everywhere: World,
+    pub(super) leader: World,
 }
 
 impl Rooms {
@@ -114,8 +128,8 @@ impl Rooms {
 }
 
 /// A part that is ready to start: a controller whose sources are open, or a runnable.
-struct Work {
-    name: String,
+pub(super) struct Work {
+    pub(super) part: Part,
     run: BoxFuture<'static, Result<()>>,
 }
 
@@ -132,6 +146,25 @@ impl Group {
     }
 }
 
+/// What a part must pass to act as the leader.
+struct Gates {
+    /// What its writes pass: nothing, if it works on every replica.
+    writes: Option<Gate>,
+    /// What it is told when it asks.
+    leads: Gate,
+}
+
+impl Gates {
+    fn of(group: &Group, leader: Option<&Gate>) -> Self {
+        let writes = group.gate();
+        let leads = writes.as_ref().or(leader).cloned();
+        Gates {
+            leads: leads.unwrap_or_else(Gate::open),
+            writes,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Groups {
     everywhere: Group,
@@ -139,21 +172,24 @@ struct Groups {
     alone: Vec<Group>,
 }
 
-struct Life {
+pub(super) struct Life {
     name: String,
-    config: Config,
-    rooms: Rooms,
+    pub(super) config: Config,
+    pub(super) rooms: Rooms,
     cache: Cache,
-    metrics: Registry,
+    pub(super) metrics: Registry,
     requests: ClientMetrics,
     rate: Option<Arc<RateLimit>>,
     stop: Stop,
     /// Cancelled when the lease may be given back: all that the leader did has ended.
-    release: Stop,
-    /// Cancelled when work in flight has had its time.
-    cut_off: Stop,
-    probes: Probes,
-    failures: mpsc::UnboundedSender<Error>,
+    pub(super) release: Stop,
+    /// Cancelled when leadership is lost and work of the leader goes on, which
+    /// nothing but the end of the process can stop.
+    pub(super) goes_on: Stop,
+    pub(super) parts: Parts,
+    pub(super) elections: Arc<Mutex<Vec<Election>>>,
+    pub(super) probes: Probes,
+    pub(super) failures: mpsc::UnboundedSender<Error>,
     tell_ready: watch::Sender<bool>,
 }
 
@@ -167,8 +203,11 @@ impl Life {
             Ok(ready) => self.go_on(ready, &mut failed).await,
             Err(error) => Err(error),
         };
-        self.wind_down().await;
-        outcome
+        // Whatever it stops for, who looks at this knows that it does.
+        self.stop.cancel();
+        let stopped = self.wind_down().await;
+        // What ended the program comes before how it ended.
+        outcome.and(stopped.map_err(Error::terminal))
     }
 
     /// Starts the servers and everything that works without leadership; the
@@ -189,29 +228,32 @@ impl Life {
         if let Some(options) = &self.config.election {
             groups.leader.election = Some(self.candidate("election", options.clone())?);
         }
+        let leads = groups.leader.gate();
         let mut ready = Vec::new();
         for controller in manager.controllers {
             let (elected, name) = (controller.declaration.elected, controller.name().to_owned());
             let group = self.group(&mut groups, elected, &name)?;
-            let (work, is_ready) = self.prepare(controller, group.gate())?;
+            let gates = Gates::of(group, leads.as_ref());
+            let (work, is_ready) = self.prepare(controller, gates)?;
             ready.push(is_ready);
             group.work.push(work);
         }
         for runnable in manager.runnables {
             let group = self.group(&mut groups, runnable.elected, &runnable.name)?;
-            let work = self.runnable(runnable, &manager.reads, group.gate());
-            group.work.push(work);
+            let gates = Gates::of(group, leads.as_ref());
+            group
+                .work
+                .push(self.runnable(runnable, &manager.reads, gates));
         }
         let Groups {
             everywhere,
             leader,
             alone,
         } = groups;
-        let (cut_off, failures) = (&self.cut_off, &self.failures);
-        start_group(everywhere.work, &self.rooms.everywhere, cut_off, failures);
+        start_group(everywhere.work, &self.failures);
         for Group { election, work } in alone.into_iter().chain([leader]) {
             match election {
-                None => start_group(work, &self.rooms.leader, cut_off, failures),
+                None => start_group(work, &self.failures),
                 Some(election) => self.elect(election, work),
             }
         }
@@ -299,55 +341,12 @@ impl Life {
         Ok(())
     }
 
-    /// Competes for leadership; the leader's work starts when it is won, and
-    /// the manager ends when it is lost.
-    fn elect(&self, election: Election, work: Vec<Work>) {
-        let tasks = self.rooms.election.tasks();
-        let (client, release) = (self.config.client.clone(), self.release.clone());
-        let failures = self.failures.clone();
-        let candidate = election.clone();
-        tasks.spawn("election", async move {
-            if let Err(lost) = candidate.run(client, &release).await {
-                // Another failure may have ended the manager first.
-                let _ = failures.send(lost.into());
-            }
-        });
-        let (leader, cut_off) = (self.rooms.leader.clone(), self.cut_off.clone());
-        let failures = self.failures.clone();
-        let stopping = leader.tasks().stopping().clone();
-        tasks.spawn("leader's start", async move {
-            let won = stopping.run_until_cancelled(election.acquired()).await;
-            if let Some(Some(_)) = won {
-                tracing::info!(identity = election.identity(), "leading");
-                start_group(work, &leader, &cut_off, &failures);
-            }
-        });
-    }
-
-    /// A candidate for a lease. While it competes or leads, the program is ready.
-    fn candidate(&self, check: &str, mut options: ElectionOptions) -> Result<Election> {
-        let metrics = LeaderMetrics::new(&self.metrics, &options.name);
-        options.metrics.get_or_insert(metrics);
-        let election = Election::new(&self.rooms.election, options)?;
-        let status = election.status();
-        self.probes.ready.add(check, move || {
-            let over = matches!(*status.borrow(), Status::Over);
-            async move {
-                match over {
-                    true => Err("leadership has ended, and so does this process"),
-                    false => Ok(()),
-                }
-            }
-        })?;
-        Ok(election)
-    }
-
     /// Opens a controller's sources. Its workers start with its group, and wait
     /// until the sources have delivered what was there.
     fn prepare(
         &self,
         controller: Controller,
-        gate: Option<Gate>,
+        gates: Gates,
     ) -> Result<(Work, BoxFuture<'static, ()>)> {
         let name = controller.name().to_owned();
         let world = self
@@ -363,22 +362,25 @@ impl Life {
         let recorder = Recorder::start(events, &self.rooms.events, &name, options);
         let surroundings = Surroundings {
             cache: self.cache.clone(),
-            client: self.client(&name, &world, gate),
+            client: self.client(&name, &world, gates.writes),
+            leads: gates.leads,
             kube: self.config.client_of(&name),
             metrics: self.metrics.clone(),
             recorder,
-            world,
+            world: world.clone(),
             namespaces: self.config.namespaces.clone(),
             workers: self.config.workers.clone(),
-            cut_off: self.cut_off.clone(),
         };
-        let Prepared { ready, work, stuck } = (controller.prepare)(surroundings);
-        if let Some(stuck) = stuck {
-            self.probes.live.add(&format!("workers-{name}"), move || {
-                let stuck = stuck();
-                async move { stuck.map_or(Ok(()), Err) }
-            })?;
-        }
+        let Prepared {
+            ready,
+            work,
+            stuck,
+            busy,
+        } = (controller.prepare)(surroundings);
+        self.probes.live.add(&format!("workers-{name}"), move || {
+            let stuck = stuck();
+            async move { stuck.map_or(Ok(()), Err) }
+        })?;
         let ready = ready.shared();
         let started = ready.clone();
         let run = async move {
@@ -389,10 +391,18 @@ impl Life {
             Ok(())
         };
         let work = Work {
-            name,
+            part: self.part(name, &world, Some(busy)),
             run: Box::pin(run),
         };
         Ok((work, Box::pin(ready)))
+    }
+
+    /// Notes a part, whose tasks are those of `world`.
+    fn part(&self, name: String, world: &World, busy: Option<Busy>) -> Part {
+        let tasks = world.tasks().clone();
+        let part = Part { name, tasks, busy };
+        self.parts.add(&part);
+        part
     }
 
     /// A client in the name of a part; a leader's writes pass its gate.
@@ -412,15 +422,16 @@ impl Life {
         }
     }
 
-    fn runnable(&self, runnable: Runnable, reads: &[DeclaredRead], gate: Option<Gate>) -> Work {
+    fn runnable(&self, runnable: Runnable, reads: &[DeclaredRead], gates: Gates) -> Work {
         let name = runnable.name;
         let world = self.rooms.of_group(runnable.elected).child(&name);
         let namespaces = &self.config.namespaces;
         let reader = Reader::open(&name, reads, &self.cache, &world, namespaces);
         let cx = RunContext {
             reader: reader.clone(),
-            client: self.client(&self.name, &world, gate),
-            world,
+            client: self.client(&self.name, &world, gates.writes),
+            leads: gates.leads,
+            world: world.clone(),
         };
         let stopping = cx.world.tasks().stopping().clone();
         let run = async move {
@@ -430,54 +441,23 @@ impl Life {
             }
         };
         Work {
-            name,
+            part: self.part(name, &world, None),
             run: Box::pin(run),
         }
-    }
-
-    /// Asks everything to end, in order, and cuts off what takes too long.
-    async fn wind_down(&self) {
-        let clock = self.config.world.clock();
-        let (everywhere, leader) = (self.rooms.everywhere.tasks(), self.rooms.leader.tasks());
-        let writers = async {
-            join(everywhere.stop(), leader.stop()).await;
-        };
-        let limit = self.config.shutdown_timeout;
-        if clock.timeout(limit, writers).await.is_none() {
-            let mut late = everywhere.running();
-            late.extend(leader.running());
-            tracing::warn!(?late, ?limit, "cancelled: did not end in time");
-            self.cut_off.cancel();
-            join(everywhere.ended(), leader.ended()).await;
-        }
-        self.release.cancel();
-        self.rooms.election.tasks().ended().await;
-        self.rooms.events.tasks().stop().await;
-        self.rooms.caches.tasks().stop().await;
-        self.rooms.servers.tasks().stop().await;
     }
 }
 
 /// Starts parts side by side. The failure of one is told, and ends the manager.
-fn start_group(
-    group: Vec<Work>,
-    room: &World,
-    cut_off: &Stop,
-    failures: &mpsc::UnboundedSender<Error>,
-) {
-    let tasks = room.tasks();
-    for Work { name, run } in group {
+pub(super) fn start_group(group: Vec<Work>, failures: &mpsc::UnboundedSender<Error>) {
+    for Work { part, run } in group {
         let failures = failures.clone();
-        let (cut_off, stopping) = (cut_off.clone(), tasks.stopping().clone());
-        let label = name.clone();
+        let (tasks, name) = (part.tasks, part.name);
+        let stopping = tasks.stopping().clone();
         let guarded = async move {
-            let ended = cut_off
-                .run_until_cancelled(AssertUnwindSafe(run).catch_unwind())
-                .await;
-            let failure = match ended {
-                None | Some(Ok(Ok(()))) => return,
-                Some(Ok(Err(error))) => error,
-                Some(Err(panic)) => match Undeclared::of_panic(&*panic) {
+            let failure = match AssertUnwindSafe(run).catch_unwind().await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error,
+                Err(panic) => match Undeclared::of_panic(&*panic) {
                     Some(undeclared) => Error::terminal(undeclared.clone()),
                     None => {
                         Error::message(format!("`{name}` panicked: {}", panic_message(&*panic)))
@@ -492,6 +472,6 @@ fn start_group(
             // Whoever would hear of it may have heard of another failure first.
             let _ = failures.send(failure);
         };
-        tasks.spawn(&label, guarded);
+        tasks.spawn("work", guarded);
     }
 }

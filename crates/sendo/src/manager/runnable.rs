@@ -11,6 +11,7 @@ use sendo_world::{Clock, Interval, Random, Stop, Timestamp, World};
 use crate::cache::Listing;
 use crate::client::Client;
 use crate::controller::Elected;
+use crate::election::Gate;
 use crate::error::Result;
 use crate::object::{ObjectKey, Typed};
 use crate::reader::Reader;
@@ -18,6 +19,9 @@ use crate::reader::Reader;
 /// A named piece of work that starts with the manager and ends with it.
 ///
 /// One that returns `Ok` early is fine; one that returns an error, or panics, stops the manager.
+/// It is asked to end by [`RunContext::stopping`], and dropped where it waits for
+/// something if it has not by the manager's deadline; the leader's work also, and
+/// at once, when leadership is lost.
 pub struct Runnable {
     pub(crate) name: String,
     pub(crate) elected: Elected,
@@ -77,6 +81,7 @@ where
 pub struct RunContext {
     pub(crate) reader: Reader,
     pub(crate) client: Client,
+    pub(crate) leads: Gate,
     pub(crate) world: World,
 }
 
@@ -84,6 +89,12 @@ impl RunContext {
     /// Cancelled when the runnable is to end.
     pub fn stopping(&self) -> &Stop {
         self.world.tasks().stopping()
+    }
+
+    /// Whether this process may act as the leader now; see
+    /// [`Context::leading`](crate::Context::leading).
+    pub fn leading(&self) -> bool {
+        self.leads.check().is_ok()
     }
 
     /// Waits for `step`, and says whether to go on: `false` means that the

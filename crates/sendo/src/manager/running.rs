@@ -1,9 +1,13 @@
 //! A handle to a manager at work.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use sendo_world::{Stop, Task};
 use tokio::sync::watch;
 
+use super::stop::Parts;
 use crate::cache::Cache;
+use crate::election::Election;
 use crate::error::{Error, Result};
 use crate::health::Probes;
 use crate::metrics::Registry;
@@ -15,6 +19,8 @@ pub struct Running {
     pub(super) cache: Cache,
     pub(super) metrics: Registry,
     pub(super) probes: Probes,
+    pub(super) parts: Parts,
+    pub(super) elections: Arc<Mutex<Vec<Election>>>,
     pub(super) ready: watch::Receiver<bool>,
     pub(super) life: Task<Result<()>>,
 }
@@ -56,7 +62,23 @@ impl Running {
         unsynced.map(|state| state.to_string()).collect()
     }
 
-    /// Waits for the end: `Ok` after a stop, else what ended it.
+    /// Says whether leadership has run out while nothing here has noticed it.
+    pub(super) fn overdue(&self) -> Box<dyn Fn() -> bool + Send> {
+        let elections = self.elections.clone();
+        Box::new(move || {
+            let elections = elections.lock().unwrap_or_else(PoisonError::into_inner);
+            elections.iter().any(Election::is_overdue)
+        })
+    }
+
+    /// Names the parts that have not ended.
+    pub(super) fn unfinished(&self) -> Box<dyn Fn() -> Vec<String> + Send> {
+        let parts = self.parts.clone();
+        Box::new(move || parts.running())
+    }
+
+    /// Waits for the end: `Ok` after a stop in time, else what ended it, or the
+    /// parts that [did not stop](super::DidNotStop).
     pub async fn ended(self) -> Result<()> {
         let panicked = || Err(Error::message("the manager's own task panicked"));
         self.life.output().await.unwrap_or_else(panicked)

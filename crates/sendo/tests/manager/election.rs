@@ -1,15 +1,17 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use sendo::election::ElectionOptions;
 use sendo::{
-    Action, Config, Context, Controller, Elected, Manager, ObjectExt, Running, alone, on_leader,
+    Action, Clock, Config, Context, Controller, Elected, Manager, ObjectExt, Running, alone,
+    everywhere, on_leader,
 };
 
 use crate::{Log, Place, SECOND, metric};
 
-fn elected(place: &Place, name: &str) -> Config {
+pub(crate) fn elected(place: &Place, name: &str) -> Config {
     let mut config = place.config(name);
     let options = ElectionOptions {
         identity: Some(name.to_owned()),
@@ -19,7 +21,7 @@ fn elected(place: &Place, name: &str) -> Config {
     config
 }
 
-async fn holder(place: &Place, lease: &str) -> Option<String> {
+pub(crate) async fn holder(place: &Place, lease: &str) -> Option<String> {
     let key = format!("default/{lease}");
     let lease = place
         .client
@@ -76,17 +78,136 @@ async fn a_lost_lease_ends_the_program_with_its_cause() {
     let log = Log::default();
     let one = start(&place, "one", &log);
     place.pass(5 * SECOND).await;
-    let steal = |lease: &mut Lease| {
-        lease.spec.get_or_insert_default().holder_identity = Some("thief".to_owned());
-    };
-    let key = sendo::ObjectKey::namespaced("default", "program");
-    place.client.modify::<Lease, _>(&key, steal).await.unwrap();
+    steal(&place).await;
     let error = one.ended().await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "leadership of default/program lost: thief holds the lease now"
     );
     place.end([]).await;
+}
+
+pub(crate) async fn steal(place: &Place) {
+    let steal = |lease: &mut Lease| {
+        lease.spec.get_or_insert_default().holder_identity = Some("thief".to_owned());
+    };
+    let key = sendo::ObjectKey::namespaced("default", "program");
+    place.client.modify::<Lease, _>(&key, steal).await.unwrap();
+}
+
+/// Acts on something outside of the cluster, which no gate of writes guards, again
+/// and again.
+async fn act<T>(log: Log, clock: Clock) -> T {
+    loop {
+        log.add("acts");
+        clock.sleep(SECOND / 10).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_the_leader_does_is_cut_off_when_the_lease_is_lost() {
+    let place = Place::new(1).await;
+    place.create("a").await;
+    let (outside, elsewhere) = (Log::default(), Log::default());
+    let (reconciles, runs) = (outside.clone(), outside.clone());
+    let controller =
+        Controller::new::<ConfigMap>().reconcile(move |_: Arc<ConfigMap>, cx: Context| {
+            assert!(cx.leading());
+            act::<sendo::Result<Action>>(reconciles.clone(), cx.clock().clone())
+        });
+    let runnable = on_leader("acts", move |cx| {
+        assert!(cx.leading());
+        let more = act::<()>(runs.clone(), cx.clock().clone());
+        cx.world().tasks().spawn("more", more);
+        act::<sendo::Result<()>>(runs, cx.clock().clone())
+    });
+    let others = elsewhere.clone();
+    let goes_on = everywhere("server", move |cx| async move {
+        others.add(format!("leads: {}", cx.leading()));
+        cx.stopping().cancelled().await;
+        others.add(format!("leads: {}", cx.leading()));
+        cx.clock().sleep(20 * SECOND).await;
+        others.add("ends in its own time");
+        Ok(())
+    });
+    let manager = Manager::new("program")
+        .controller(controller)
+        .runnable(runnable)
+        .runnable(goes_on);
+    let one = manager.start(elected(&place, "one")).unwrap();
+    place.pass(5 * SECOND).await;
+    assert!(outside.count() > 100);
+    steal(&place).await;
+    place.pass(3 * SECOND).await;
+    outside.take();
+    place.pass(10 * SECOND).await;
+    assert_eq!(outside.count(), 0, "it acts while another leads");
+    let error = one.ended().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "leadership of default/program lost: thief holds the lease now"
+    );
+    assert_eq!(
+        elsewhere.take(),
+        ["leads: false", "leads: false", "ends in its own time"]
+    );
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_at_the_deadline_gives_its_lease_back() {
+    let place = Place::new(1).await;
+    let stubborn = on_leader("stubborn", |_| std::future::pending());
+    let manager = Manager::new("program").runnable(stubborn);
+    let one = manager.start(elected(&place, "one")).unwrap();
+    place.pass(5 * SECOND).await;
+    let error = one.stop().await.unwrap_err();
+    assert_eq!(error.to_string(), "did not stop within 30s: `stubborn`");
+    assert_eq!(holder(&place, "program").await, None);
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_the_api_server_does_not_answer_is_not_ready() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let one = start(&place, "one", &log);
+    place.pass(5 * SECOND).await;
+    let cut = Arc::new(AtomicBool::new(true));
+    let is_cut = cut.clone();
+    let mut config = elected(&place, "two");
+    config.client = place.through(move |_| {
+        let cut = is_cut.load(Ordering::Relaxed);
+        async move {
+            if cut {
+                Err("connection refused".to_owned())
+            } else {
+                Ok(())
+            }
+        }
+    });
+    let manager = Manager::new("program").runnable(on_leader("work", |_| async { Ok(()) }));
+    let two = manager.start(config).unwrap();
+    let ready = async || {
+        let report = two.probes().ready.run(&place.world, &[]).await;
+        (report.passed(), report.lines())
+    };
+    place.pass(SECOND).await;
+    let (passed, lines) = ready().await;
+    assert!(!passed && lines.contains("[-]election"), "{lines}");
+    cut.store(false, Ordering::Relaxed);
+    place.pass(5 * SECOND).await;
+    assert!(ready().await.0, "it can take over");
+    cut.store(true, Ordering::Relaxed);
+    place.pass(5 * SECOND).await;
+    assert!(ready().await.0, "a short disturbance");
+    place.pass(15 * SECOND).await;
+    let (passed, lines) = ready().await;
+    assert!(!passed && lines.contains("[-]election"), "{lines}");
+    cut.store(false, Ordering::Relaxed);
+    place.pass(5 * SECOND).await;
+    assert!(ready().await.0, "it can again");
+    place.end([one, two]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use sendo::cache::Namespaces;
 use sendo::controller::Watches;
+use sendo::manager::DidNotStop;
 use sendo::predicate::generation_changed;
 use sendo::{
     Action, Category, Context, Controller, Elected, Error, Index, Manager, ObjectExt, ObjectKey,
@@ -62,7 +63,7 @@ async fn who_waits_for_a_kind_that_is_not_there_stops_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_by_the_deadline_is_cancelled_and_leaves_no_task() {
+async fn what_does_not_end_by_the_deadline_is_cut_off_and_named_and_leaves_no_task() {
     let place = Place::new(1).await;
     place.create("a").await;
     let controller = Controller::new::<ConfigMap>()
@@ -75,8 +76,18 @@ async fn what_does_not_end_by_the_deadline_is_cancelled_and_leaves_no_task() {
     let running = place.run(manager).await;
     place.pass(SECOND).await;
     let before = place.world.clock().now();
-    running.stop().await.unwrap();
+    let error = running.stop().await.unwrap_err();
     assert_eq!((place.world.clock().now() - before).as_secs(), 30);
+    let late = error.downcast_ref::<DidNotStop>().unwrap();
+    assert_eq!(
+        late.cut_off,
+        ["`configmap` (reconciling default/a)", "`stubborn`"]
+    );
+    assert_eq!(late.goes_on, Vec::<String>::new());
+    assert_eq!(
+        error.to_string(),
+        "did not stop within 30s: `configmap` (reconciling default/a), `stubborn`"
+    );
     place.end([]).await;
 }
 

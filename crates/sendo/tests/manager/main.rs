@@ -1,6 +1,8 @@
 //! Programs on the embedded API server, in virtual time: what a manager and its
 //! controllers promise.
 
+mod applies;
+mod blocked;
 mod controllers;
 mod election;
 mod lifecycle;
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::CustomResource;
 use kube::client::Body;
@@ -44,8 +47,16 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) async fn new(seed: u64) -> Self {
+        Place::within(World::seeded(seed)).await
+    }
+
+    /// In real time.
+    pub(crate) async fn real() -> Self {
+        Place::within(World::real()).await
+    }
+
+    async fn within(world: World) -> Self {
         interest();
-        let world = World::seeded(seed);
         let store = Memory::new(world.clock().clone(), Retention::default());
         let options = Options::new(Arc::new(store), world.clone());
         let server = ApiServer::start(options).await.unwrap();
@@ -86,6 +97,26 @@ impl Place {
             client: kube::Client::new(service, "default"),
             ..self.config(name)
         }
+    }
+
+    /// A connection on which each request waits for `before`, which may fail it.
+    pub(crate) fn through<F>(
+        &self,
+        before: impl Fn(Method) -> F + Send + Sync + 'static,
+    ) -> kube::Client
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let (server, before) = (self.server.client_service(), Arc::new(before));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (server, before) = (server.clone(), before.clone());
+            async move {
+                before(request.method().clone()).await?;
+                let answer = server.oneshot(request).await;
+                Ok::<_, tower::BoxError>(answer?)
+            }
+        });
+        kube::Client::new(service, "default")
     }
 
     pub(crate) async fn run(&self, manager: Manager) -> Running {

@@ -1,9 +1,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use sendo::client::{CleanUp, Error, Finalizer, Outcome};
-use sendo::{Action, Context, Controller, Manager, ObjectExt, ObjectKey};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget as Budget;
+use sendo::cache::{Cache, CacheOptions, Informer};
+use sendo::client::{CleanUp, Client, ClientOptions, Error, Finalizer, Outcome};
+use sendo::conditions::{self, News};
+use sendo::{
+    Action, Context, Controller, Kind, Manager, ObjectExt, ObjectKey, Random, Selection, Timestamp,
+};
+use serde_json::json;
 
 use crate::{Log, Place, SECOND, map};
 
@@ -190,4 +197,90 @@ async fn create_or_patch_and_dry_runs_on_a_server() {
     let taken = client.create(&map("a", 0)).await.unwrap_err();
     assert!(taken.is_already_exists() && !matches!(taken, Error::Transport { .. }));
     place.end([]).await;
+}
+
+/// Writes its own condition `times` times, each time another reason, and makes sure
+/// that each is there afterwards.
+async fn report(
+    client: Client,
+    informer: Informer<Budget>,
+    kind: &str,
+    times: u64,
+    random: Random,
+) {
+    for time in 1..=times {
+        client.cache().synced().await;
+        loop {
+            let budget = informer.snapshot().get(&"default/b".into()).unwrap();
+            let reason = format!("Time{time}");
+            let now = client_now(&random);
+            let condition = conditions::condition(&*budget, now, kind, true, &reason, "");
+            let written = client.status(&budget, |status| {
+                let all = status.conditions.get_or_insert_default();
+                conditions::set(all, condition)
+            });
+            match written.await {
+                Ok(Some(news)) => break assert!(news > News::Nothing),
+                Ok(None) => panic!("{kind} {time} is lost in silence"),
+                Err(error) => assert!(error.is_conflict(), "{error}"),
+            }
+        }
+        let seen = informer.snapshot().get(&"default/b".into()).unwrap();
+        let seen = reason_of(&seen, kind);
+        assert_eq!(seen, Some(format!("Time{time}")), "behind its own write");
+    }
+}
+
+fn client_now(random: &Random) -> Timestamp {
+    Timestamp::from_second(1_767_225_600 + random.below(0..1000) as i64).unwrap()
+}
+
+fn reason_of(budget: &Budget, kind: &str) -> Option<String> {
+    let all = budget.status.as_ref()?.conditions.as_deref()?;
+    Some(conditions::get(all, kind)?.reason.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_programs_with_a_condition_each_keep_both() {
+    const TIMES: u64 = 20;
+    for seed in 0..20 {
+        let place = Place::new(seed).await;
+        let budget =
+            json!({"metadata": {"name": "b", "namespace": "default"}, "spec": {"minAvailable": 1}});
+        let budget: Budget = serde_json::from_value(budget).unwrap();
+        place.client.create(&budget).await.unwrap();
+        let mut programs = Vec::new();
+        for kind in ["Fed", "Clean"] {
+            let world = place.world.child(kind);
+            let random = world.random().child("delay");
+            let (clock, delays) = (world.clock().clone(), random.clone());
+            // Requests take their time, so that each cache is behind the other program.
+            let kube = place.through(move |_| {
+                let wait = Duration::from_millis(delays.below(0..20));
+                let clock = clock.clone();
+                async move {
+                    clock.sleep(wait).await;
+                    Ok(())
+                }
+            });
+            let cache = Cache::new(kube.clone(), world.clone(), CacheOptions::default());
+            let informer = cache.informer::<Budget>(Kind::of::<Budget>(), Selection::default());
+            informer.synced().await;
+            let client = Client::new(kube, cache, world.clone(), ClientOptions::default());
+            let work = report(client, informer, kind, TIMES, random);
+            programs.push(world.tasks().spawn("report", work));
+        }
+        for program in programs {
+            program.output().await.expect("it did not fail");
+        }
+        let live: Budget = place.client.live().get("default/b").await.unwrap().unwrap();
+        for kind in ["Fed", "Clean"] {
+            assert_eq!(
+                reason_of(&live, kind),
+                Some(format!("Time{TIMES}")),
+                "seed {seed}"
+            );
+        }
+        place.end([]).await;
+    }
 }

@@ -6,6 +6,7 @@ use std::future::pending;
 use bytes::Bytes;
 use http_body_util::Full;
 use sendo::Config;
+use sendo::manager::DidNotStop;
 use sendo_test::TestCluster;
 use storage_bucket::api::{Creation, DeletionPolicy};
 use storage_bucket::http::Http;
@@ -89,7 +90,8 @@ async fn crash_while_creating(cluster: &TestCluster, crash: Crash) {
     );
     let there = fixture.store.objects("new-bucket").is_some();
     assert_eq!(there, crash == Crash::BeforeTheAnswer);
-    first.stop().await.unwrap();
+    let cut_off = first.stop().await.unwrap_err();
+    assert!(cut_off.downcast_ref::<DidNotStop>().is_some(), "{cut_off}");
 
     cluster.run(manager(fixture.options())).await;
     fixture.until_ready_is("Healthy").await;
