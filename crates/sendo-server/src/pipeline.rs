@@ -13,25 +13,25 @@ use sendo_apimachinery::Status;
 use sendo_apimachinery::duration::duration_fault;
 use sendo_apimachinery::status::{Details, Reason};
 
-use crate::aggregation;
-use crate::answer::{self, Answer};
-use crate::authenticate::authenticate;
-use crate::authorise::{Permit, authorise};
-use crate::body::Body;
-use crate::call::Call;
-use crate::crd::lifecycle;
-use crate::in_flight::lasts;
-use crate::negotiate::{self, Gate, Offer, Protobuf, Refusal};
-use crate::path::{ResourcePath, Target, Verb};
+use crate::access::authenticate::authenticate;
+use crate::access::authorise::{Permit, authorise};
+use crate::catalog::Resource;
+use crate::catalog::custom::lifecycle;
+use crate::own_controllers::api_services;
+use crate::pages;
+use crate::read;
+use crate::read::answer::{self, Answer};
 use crate::request::Request;
-use crate::resource::Resource;
+use crate::request::body::Body;
+use crate::request::in_flight::lasts;
+use crate::request::negotiate::{self, Gate, Offer, Protobuf, Refusal};
+use crate::request::path::{ResourcePath, Target, Verb};
+use crate::request::user::User;
 use crate::reviews;
-use crate::roots;
 use crate::route::{self, Action, Dead};
-use crate::server::Server;
+use crate::state::Server;
+use crate::state::call::Call;
 use crate::subresource;
-use crate::user::User;
-use crate::verbs;
 use crate::write::patch::PatchType;
 use crate::write::{self, Strategy, binding};
 
@@ -101,7 +101,7 @@ where
     }
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &permit, &path).await,
-        Target::Other => roots::answer(server, request).await,
+        Target::Other => pages::answer(server, request).await,
     }
 }
 
@@ -168,11 +168,11 @@ async fn act(call: &Call<'_>, action: &Action) -> Result<Answer, Status> {
     }
     let resource = call.resource;
     match action.verb() {
-        Verb::Get if resource.is_core("componentstatuses") => verbs::component_status::get(call),
-        Verb::List if resource.is_core("componentstatuses") => verbs::component_status::list(call),
-        Verb::Get => verbs::get::get(call).await,
-        Verb::List => verbs::list::list(call).await,
-        Verb::Watch => verbs::watch::watch(call).await,
+        Verb::Get if resource.is_core("componentstatuses") => read::component_status::get(call),
+        Verb::List if resource.is_core("componentstatuses") => read::component_status::list(call),
+        Verb::Get => read::get::get(call).await,
+        Verb::List => read::list::list(call).await,
+        Verb::Watch => read::watch::watch(call).await,
         Verb::Create if resource.is_core("bindings") => binding::bind_by_collection(call).await,
         Verb::Create if resource.facts.storage.is_none() => reviews::create(call).await,
         Verb::Create => write::create::create(call).await,
@@ -195,11 +195,11 @@ async fn settle(call: &Call<'_>, action: &Action) -> Result<(), Status> {
     let tasks = call.server.world.tasks();
     let facts = &call.resource.facts;
     let settled = if (facts.group.as_str(), facts.plural.as_str())
-        == (aggregation::GROUP, aggregation::PLURAL)
+        == (api_services::GROUP, api_services::PLURAL)
     {
         tasks.spawn(
             "api services",
-            async move { aggregation::sync(&server).await },
+            async move { api_services::sync(&server).await },
         )
     } else if call.resource.is_definition() {
         tasks.spawn("definitions", async move { lifecycle::sync(&server).await })
@@ -236,8 +236,8 @@ const STREAMED: [&str; 5] = [
     WRITTEN[0],
     WRITTEN[1],
     WRITTEN[2],
-    verbs::watch::MEDIA_TYPES[0],
-    verbs::watch::MEDIA_TYPES[1],
+    read::watch::MEDIA_TYPES[0],
+    read::watch::MEDIA_TYPES[1],
 ];
 
 /// Media types that patches of custom resources come in, as refusals list them.

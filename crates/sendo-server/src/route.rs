@@ -9,10 +9,10 @@ use std::sync::Arc;
 use http::Method;
 use sendo_apimachinery::Status;
 
-use crate::answer::Answer;
-use crate::authorise::Permit;
-use crate::path::{Prefix, ResourcePath, Verb};
-use crate::resource::{Catalog, Resource};
+use crate::access::authorise::Permit;
+use crate::catalog::{Catalog, Resource};
+use crate::read::answer::Answer;
+use crate::request::path::{Prefix, ResourcePath, Verb};
 
 /// What a request on a resource is to do: the verb that was allowed, and on what.
 ///

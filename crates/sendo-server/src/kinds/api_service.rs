@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{Cx, Rules, writes};
-use crate::aggregation;
+use crate::own_controllers::api_services;
 
 pub(super) const RULES: Rules = Rules {
     default: |service| {
@@ -49,7 +49,7 @@ pub(super) const RULES: Rules = Rules {
 fn prepare_for_create(cx: &Cx<'_>, service: &mut Value) {
     service.set("status", json!({}));
     if !service.at("spec").has("service") {
-        let condition = aggregation::available(&cx.time());
+        let condition = api_services::available(&cx.time());
         service
             .object("status")
             .set("conditions", json!([condition]));

@@ -77,7 +77,7 @@ use sendo_world::Random;
 use serde_json::Value;
 use value::Read as _;
 
-use crate::user::User;
+use crate::request::user::User;
 
 /// What the functions of a kind need besides the objects: time, randomness, the request's
 /// apiVersion and its user.

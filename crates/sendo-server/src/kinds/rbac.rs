@@ -1,5 +1,5 @@
 //! Rules of Roles, ClusterRoles, RoleBindings and ClusterRoleBindings. Their effect is in
-//! `crate::rbac`.
+//! `crate::access::rbac`.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/apis/rbac/validation/validation.go`

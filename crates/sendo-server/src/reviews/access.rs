@@ -17,9 +17,9 @@ use sendo_apimachinery::{
 };
 use serde_json::{Value, json};
 
-use crate::authorise::{self, Attributes, Subject, What};
-use crate::call::Call;
-use crate::user::User;
+use crate::access::authorise::{self, Attributes, Subject, What};
+use crate::request::user::User;
+use crate::state::call::Call;
 
 /// The status of an access review of this kind.
 pub(super) async fn status(call: &Call<'_>, review: &Value, kind: &str) -> Result<Value, Status> {

@@ -11,11 +11,11 @@ use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
-use crate::authorise;
-use crate::call::Call;
-use crate::keys::Keys;
-use crate::path::Verb;
+use crate::access::authorise;
+use crate::catalog::keys::Keys;
+use crate::read::answer::Answer;
+use crate::request::path::Verb;
+use crate::state::call::Call;
 use crate::write::admission::{self, Attributes};
 use crate::write::allocation::Claims;
 

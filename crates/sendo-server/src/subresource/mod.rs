@@ -4,12 +4,12 @@ mod connect;
 
 use sendo_apimachinery::Status;
 
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::path::Verb;
+use crate::access::tokens;
+use crate::read::answer::Answer;
+use crate::read::get;
+use crate::request::path::Verb;
 use crate::route::Action;
-use crate::tokens;
-use crate::verbs::get;
+use crate::state::call::Call;
 use crate::write::{Strategy, binding, eviction, patch, scale, update};
 
 /// Answers a request on a subresource that the resource has.

@@ -13,12 +13,12 @@ use sendo_apimachinery::{Meta, MetaMut, Status};
 use serde_json::{Map, Value, json};
 
 use super::{Change, Presence, Strategy, Writer, field_managers};
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::decode;
-use crate::options::{Write, WriteOptions};
-use crate::query::parse_uint;
-use crate::view;
+use crate::read::answer::Answer;
+use crate::read::view;
+use crate::request::options::{Write, WriteOptions};
+use crate::request::query::parse_uint;
+use crate::state::call::Call;
+use crate::state::decode;
 
 /// Applies the configuration of the body to the object that the path names, or creates it.
 ///

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::admission::{self, Attributes};
 use super::allocation::Claims;
 use super::{Change, Presence, Strategy, Writer, preconditions};
-use crate::answer::{self, Answer};
-use crate::call::{Call, time_text};
-use crate::decode;
 use crate::kinds::pod;
-use crate::options::{Write, WriteOptions};
-use crate::path::ResourcePath;
+use crate::read::answer::{self, Answer};
+use crate::request::options::{Write, WriteOptions};
+use crate::request::path::ResourcePath;
+use crate::state::call::{Call, time_text};
+use crate::state::decode;
 
 /// `POST pods/<name>/binding`.
 pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {

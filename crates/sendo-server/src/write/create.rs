@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::owner_references::{self, When};
 use super::{Change, New, Presence, Strategy, Writer, field_managers, metadata};
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::decode;
-use crate::options::{Write, WriteOptions};
-use crate::view;
+use crate::read::answer::Answer;
+use crate::read::view;
+use crate::request::options::{Write, WriteOptions};
+use crate::state::call::Call;
+use crate::state::decode;
 
 /// Creates the object of the body.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {

@@ -19,14 +19,14 @@ use serde_json::Value;
 
 use super::Writer;
 use super::allocation::{self, Claims};
-use crate::answer::Answer;
-use crate::call::{Call, time_text};
-use crate::crd::lifecycle;
-use crate::decode;
+use crate::catalog::custom::lifecycle;
 use crate::kinds::Dependents;
-use crate::options;
-use crate::query::Query;
-use crate::view::{self, Stored};
+use crate::read::answer::Answer;
+use crate::read::view::{self, Stored};
+use crate::request::options;
+use crate::request::query::Query;
+use crate::state::call::{Call, time_text};
+use crate::state::decode;
 
 /// The finalizer that keeps an owner until its dependents are without it.
 const ORPHAN: &str = "orphan";

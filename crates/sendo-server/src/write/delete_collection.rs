@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::Writer;
 use super::delete::DeleteOptions;
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::options::{ListOptions, VersionMatch};
-use crate::selection::Selection;
-use crate::verbs::list::{self, Stopped};
-use crate::view;
+use crate::read::answer::Answer;
+use crate::read::list::{self, Stopped};
+use crate::read::selection::Selection;
+use crate::read::view;
+use crate::request::options::{ListOptions, VersionMatch};
+use crate::state::call::Call;
 
 /// Deletes each chosen object and answers with them as they were.
 pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status> {
@@ -35,7 +35,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status>
         let object: Value =
             serde_json::from_slice(&item.value).expect("stored objects are JSON of ours");
         let meta = Meta::of(&object);
-        let path = crate::path::ResourcePath {
+        let path = crate::request::path::ResourcePath {
             namespace: Some(meta.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
             ..call.path.clone()
         };

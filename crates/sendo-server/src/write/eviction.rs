@@ -13,12 +13,12 @@ use super::admission::{self, Attributes};
 use super::allocation::Claims;
 use super::delete::DeleteOptions;
 use super::{Change, Presence, Strategy, Writer, preconditions};
-use crate::answer::{self, Answer};
-use crate::call::{Call, backend, time_text};
-use crate::decode;
+use crate::catalog::stored_form;
 use crate::kinds::pod;
-use crate::options::{Write, WriteOptions};
-use crate::wire;
+use crate::read::answer::{self, Answer};
+use crate::request::options::{Write, WriteOptions};
+use crate::state::call::{Call, backend, time_text};
+use crate::state::decode;
 
 /// `POST pods/<name>/eviction`.
 pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
@@ -133,7 +133,7 @@ async fn claim(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(), Status
             .map_err(backend)?;
         let mut guarding = Vec::new();
         for entry in &page.entries {
-            let budget = wire::decode(&entry.value, entry.modified, &budgets.stored);
+            let budget = stored_form::decode(&entry.value, entry.modified, &budgets.stored);
             let selector = LabelSelector::from_object(budget["spec"].get("selector"));
             if selector.is_ok_and(|selector| selector.matches(&Meta::of(pod))) {
                 guarding.push((entry, budget));

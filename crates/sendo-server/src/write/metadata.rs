@@ -12,8 +12,8 @@ use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
 use sendo_store::Revision;
 use serde_json::Value;
 
-use crate::call::{Call, time_text};
-use crate::query;
+use crate::request::query;
+use crate::state::call::{Call, time_text};
 
 /// The most characters of a prefix that a generated name keeps.
 const PREFIX_LIMIT: usize = 58;

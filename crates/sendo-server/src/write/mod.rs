@@ -71,12 +71,12 @@ use sendo_apimachinery::{Meta, Status};
 use sendo_store::{Entry, Error, Transaction};
 use serde_json::Value;
 
-use crate::authorise;
-use crate::call::{Call, backend};
-use crate::options::WriteOptions;
-use crate::rbac::grants;
-use crate::view::Stored;
-use crate::wire;
+use crate::access::authorise;
+use crate::access::rbac::grants;
+use crate::catalog::stored_form;
+use crate::read::view::Stored;
+use crate::request::options::WriteOptions;
+use crate::state::call::{Call, backend};
 use admission::Attributes;
 use allocation::Claims;
 use delete::{DeleteOptions, Outcome};
@@ -382,7 +382,7 @@ fn is_taken(status: &Status) -> bool {
 /// (`IgnoreManagedFieldsTimestampsTransformer`).
 fn encode_changed(call: &Call<'_>, new: &mut Value, old: &Value, entry: &Entry) -> Bytes {
     let value = call.encode(new);
-    let is_same = wire::differ_in_managers_only(&value, &entry.value)
+    let is_same = stored_form::differ_in_managers_only(&value, &entry.value)
         && field_managers::differ_in_time_only(new, old);
     if is_same { entry.value.clone() } else { value }
 }

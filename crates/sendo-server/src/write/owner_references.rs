@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::state::call::Call;
 
 /// When references are looked at, which the warning tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

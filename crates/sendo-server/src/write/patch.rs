@@ -16,12 +16,12 @@ use sendo_apimachinery::{GroupKind, GroupVersion, Status, go_quote, go_value};
 use serde_json::{Map, Value};
 
 use super::{Change, Presence, Strategy, Writer, apply, field_managers};
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::crd::Custom;
-use crate::decode;
-use crate::options::{Write, WriteOptions};
-use crate::view;
+use crate::catalog::custom::Custom;
+use crate::read::answer::Answer;
+use crate::read::view;
+use crate::request::options::{Write, WriteOptions};
+use crate::state::call::Call;
+use crate::state::decode;
 
 /// How a patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
 use super::delete::DeleteOptions;
-use crate::call::Call;
+use crate::state::call::Call;
 
 /// Refuses a deletion that is meant for another object, or another version of it
 /// (`BeforeDelete` in `k8s.io/apiserver/pkg/registry/rest/delete.go`).

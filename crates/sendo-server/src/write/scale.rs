@@ -15,15 +15,15 @@ use serde_json::{Map, Value, json};
 use super::field_managers::{self, ScaleWrite};
 use super::patch::PatchType;
 use super::{Change, Presence, Strategy, Writer, apply, patch, preconditions};
-use crate::answer::{self, Answer};
-use crate::call::Call;
-use crate::crd::ScalePaths;
-use crate::decode;
-use crate::negotiate::View;
-use crate::options::{Write, WriteOptions};
-use crate::path::Verb;
-use crate::table;
-use crate::view;
+use crate::catalog::custom::ScalePaths;
+use crate::read::answer::{self, Answer};
+use crate::read::table;
+use crate::read::view;
+use crate::request::negotiate::View;
+use crate::request::options::{Write, WriteOptions};
+use crate::request::path::Verb;
+use crate::state::call::Call;
+use crate::state::decode;
 
 /// Reads or writes the scale of the object that the path names.
 pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<Answer, Status> {

@@ -14,9 +14,9 @@ use sendo_apimachinery::{Meta, Status, names};
 use serde_json::Value;
 
 use super::scale;
-use crate::call::Call;
+use crate::catalog::Resource;
 use crate::kinds::{Cx, Update};
-use crate::resource::Resource;
+use crate::state::call::Call;
 
 /// Which endpoint an object is changed through.
 #[derive(Clone, Copy, Debug)]

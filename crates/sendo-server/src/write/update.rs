@@ -8,11 +8,11 @@ use sendo_apimachinery::{Meta, MetaMut, Status};
 
 use super::owner_references::{self, When};
 use super::{Change, Presence, Strategy, Writer, create, field_managers, preconditions};
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::decode;
-use crate::options::{Write, WriteOptions};
-use crate::view;
+use crate::read::answer::Answer;
+use crate::read::view;
+use crate::request::options::{Write, WriteOptions};
+use crate::state::call::Call;
+use crate::state::decode;
 
 /// Puts the object of the body in place of the stored one, or creates it where the
 /// kind allows that.

@@ -12,15 +12,15 @@ use serde_json::Value;
 
 use super::metadata;
 use super::strategy::Strategy;
-use crate::call::Call;
-use crate::crd;
+use crate::catalog::custom;
+use crate::state::call::Call;
 
 /// Completes a new object by its kind's rules, or refuses it.
 pub(super) fn before_create(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     let (resource, cx) = (call.resource, call.cx());
     resource.prepare_create(&cx, object);
     let errors = match resource.is_definition() {
-        true => crd::validate_create(object, &call.server.types),
+        true => custom::validate_create(object, &call.server.types),
         false => resource.validate_create(&cx, object),
     };
     if !errors.is_empty() {
@@ -60,8 +60,8 @@ pub(super) fn before_update(
     errors.extend(verdict.errors);
     if resource.is_definition() {
         errors.extend(match strategy {
-            Strategy::Object => crd::validate_update(new, old, &call.server.types),
-            _ => crd::validate_status(new),
+            Strategy::Object => custom::validate_update(new, old, &call.server.types),
+            _ => custom::validate_status(new),
         });
     }
     if !errors.is_empty() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::value::{Read, Write};
 use super::{Cx, Rules, UnknownFields, Update};
-use crate::user::User;
+use crate::request::user::User;
 use validate::Endpoint;
 
 pub(super) const RULES: Rules = Rules {

@@ -154,7 +154,7 @@ mod tests {
             now: jiff::Timestamp::UNIX_EPOCH,
             random: &random,
             api_version: "networking.k8s.io/v1",
-            user: &crate::user::User::admin(),
+            user: &crate::request::user::User::admin(),
         };
         let errors = (IP_ADDRESS.validate_update)(&cx, &address("b"), &address("a"));
         assert_eq!(

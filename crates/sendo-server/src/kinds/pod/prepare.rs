@@ -214,7 +214,7 @@ mod tests {
             now: jiff::Timestamp::UNIX_EPOCH,
             random: &random,
             api_version: "v1",
-            user: &crate::user::User::admin(),
+            user: &crate::request::user::User::admin(),
         })
     }
 

@@ -231,7 +231,7 @@ mod tests {
             now: jiff::Timestamp::UNIX_EPOCH,
             random: &random,
             api_version: "apps/v1",
-            user: &crate::user::User::admin(),
+            user: &crate::request::user::User::admin(),
         };
         let mut set = json!({"spec": {"template": {"spec": {}}}});
         (RULES.prepare_for_create)(&cx, &mut set);

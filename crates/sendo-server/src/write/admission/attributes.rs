@@ -7,9 +7,9 @@
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
-use crate::call::Call;
-use crate::options::WriteOptions;
-use crate::user::User;
+use crate::request::options::WriteOptions;
+use crate::request::user::User;
+use crate::state::call::Call;
 use crate::write::Change;
 use crate::write::delete::DeleteOptions;
 

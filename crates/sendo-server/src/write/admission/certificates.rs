@@ -12,7 +12,7 @@ use sendo_apimachinery::{Status, go_quote};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
-use crate::authorise::{self, Subject, What};
+use crate::access::authorise::{self, Subject, What};
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";

@@ -10,7 +10,7 @@ use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::value::{Read, Write};
 
 pub(super) const DEFAULT_STORAGE_CLASS: Plugin = Plugin {

@@ -12,11 +12,11 @@ use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
-use crate::call::Call;
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::pod::defaults;
 use crate::kinds::resources::amount;
 use crate::kinds::value::{Read, Write};
+use crate::state::call::Call;
 
 /// Tells what a limit range has set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -9,9 +9,9 @@ use sendo_apimachinery::Status;
 use sendo_store::{At, KeyRange};
 use serde_json::Value;
 
-use crate::call::{Call, backend};
-use crate::keys::Keys;
-use crate::wire;
+use crate::catalog::keys::Keys;
+use crate::catalog::stored_form;
+use crate::state::call::{Call, backend};
 
 /// The object of that name in its stored form, if there is one.
 pub(super) async fn get(
@@ -23,7 +23,7 @@ pub(super) async fn get(
     let key = keys.object(namespace, name);
     let found = call.server.store.get(&key, At::Latest).await;
     let entry = found.map_err(backend)?.entry;
-    Ok(entry.as_deref().map(wire::object))
+    Ok(entry.as_deref().map(stored_form::object))
 }
 
 /// All objects of a namespace, or of the cluster, in their stored form, by name.
@@ -35,5 +35,8 @@ pub(super) async fn list(
     let range = KeyRange::prefix(&keys.collection(namespace));
     let page = call.server.store.range(range, At::Latest, None).await;
     let entries = page.map_err(backend)?.entries;
-    Ok(entries.iter().map(|entry| wire::object(entry)).collect())
+    Ok(entries
+        .iter()
+        .map(|entry| stored_form::object(entry))
+        .collect())
 }

@@ -12,7 +12,7 @@
 //! has it. A step that mutates is given the object in its storage version and may
 //! put another in its place: one that lets others change the object in the version
 //! of the request (a webhook, a policy) converts it there and back
-//! ([`crate::decode::from_storage`], [`crate::decode::to_storage`]), and reads,
+//! ([`crate::state::decode::from_storage`], [`crate::state::decode::to_storage`]), and reads,
 //! defaults and prunes what came back as a body is. It stands behind all that
 //! change the object by themselves. A step that validates may claim keys that are
 //! to be written in the transaction of the object ([`Claims`]), as a quota does.

@@ -10,7 +10,7 @@ use sendo_apimachinery::{GroupResource, Meta, Status};
 use serde_json::Value;
 
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 
 pub(super) const NAMESPACE_LIFECYCLE: Plugin = Plugin {
     name: "NamespaceLifecycle",

@@ -7,7 +7,7 @@ use sendo_apimachinery::Status;
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin, lookup};
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::resources;
 use crate::kinds::value::Read;
 

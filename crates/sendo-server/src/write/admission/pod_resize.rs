@@ -10,7 +10,7 @@ use sendo_apimachinery::{Meta, Status, go_quote};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin, limit_ranger, lookup};
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::resources::amount;
 use crate::kinds::value::Read;
 

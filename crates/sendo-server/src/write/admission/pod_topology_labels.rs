@@ -8,7 +8,7 @@ use sendo_apimachinery::Status;
 use serde_json::Value;
 
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::value::{Read, Write};
 
 pub(super) const POD_TOPOLOGY_LABELS: Plugin = Plugin {

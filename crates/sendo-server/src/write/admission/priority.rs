@@ -9,9 +9,9 @@ use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
-use crate::call::Call;
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::value::{Read, Write};
+use crate::state::call::Call;
 
 pub(super) const PRIORITY: Plugin = Plugin {
     name: "Priority",

@@ -9,7 +9,7 @@ use sendo_apimachinery::{Status, go_quote, names};
 use serde_json::Value;
 
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::resources;
 use crate::kinds::value::{Read, Write};
 

@@ -10,10 +10,10 @@ use sendo_apimachinery::{Status, go_quote, names};
 use serde_json::{Value, json};
 
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
-use crate::call::Call;
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::pod;
 use crate::kinds::value::{Read, Write};
+use crate::state::call::Call;
 
 /// Where the token of a pod's service account is mounted.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

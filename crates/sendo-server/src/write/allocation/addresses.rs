@@ -13,10 +13,10 @@ use sendo_store::{At, Key, KeyRange};
 use serde_json::{Value, json};
 
 use super::{Claims, refuse};
-use crate::call::{Call, backend, time_text};
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::service;
 use crate::kinds::value::{Read, Write};
+use crate::state::call::{Call, backend, time_text};
 
 /// Which part of a network is left to those who ask for an address by name:
 /// a sixteenth, but so many addresses at least and at most.

@@ -23,10 +23,10 @@ use sendo_apimachinery::{Meta, Status};
 use sendo_store::{Key, Transaction};
 use serde_json::Value;
 
-use crate::call::Call;
-use crate::keys::Keys;
+use crate::catalog::keys::Keys;
 use crate::kinds::service;
 use crate::kinds::value::{Read, Write};
+use crate::state::call::Call;
 
 /// What a cluster has to give to services.
 #[derive(Clone, Debug)]

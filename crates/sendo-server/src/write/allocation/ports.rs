@@ -10,9 +10,9 @@ use sendo_store::Key;
 use serde_json::Value;
 
 use super::{Claims, refuse};
-use crate::call::Call;
 use crate::kinds::service;
 use crate::kinds::value::{Read, Write};
+use crate::state::call::Call;
 
 /// Below this, every port that is taken has a key.
 const PREFIX: &str = "/registry/ranges/servicenodeports/";

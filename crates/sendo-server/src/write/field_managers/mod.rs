@@ -18,10 +18,10 @@ use sendo_apimachinery::schema::show_as_go;
 use sendo_apimachinery::{GroupVersionKind, Meta, MetaMut, Status};
 use serde_json::Value;
 
-use crate::call::{Call, time_text};
-use crate::decode;
-use crate::resource::Resource;
-use crate::server::Server;
+use crate::catalog::Resource;
+use crate::state::Server;
+use crate::state::call::{Call, time_text};
+use crate::state::decode;
 use versions::{KindVersions, ScaleVersions};
 
 /// The manager of what the server writes itself.

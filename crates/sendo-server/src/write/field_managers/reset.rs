@@ -6,7 +6,7 @@
 
 use sendo_apimachinery::managed_fields::{FieldPath, FieldSet};
 
-use crate::resource::Resource;
+use crate::catalog::Resource;
 
 /// The fields that a write through `subresource` (empty for the object itself)
 /// leaves as they are, in one of the object's versions.

@@ -10,10 +10,10 @@ use sendo_apimachinery::managed_fields::{ConvertError, Versions};
 use sendo_apimachinery::schema::{SchemaRef, Types, show_as_go};
 use serde_json::Value;
 
-use crate::crd::Custom;
+use crate::catalog::custom::Custom;
+use crate::catalog::{Catalog, Resource};
 use crate::kinds::value::with_api_version;
-use crate::resource::{Catalog, Resource};
-use crate::server::Server;
+use crate::state::Server;
 
 /// The versions of a resource that are served.
 pub(super) struct KindVersions<'a> {

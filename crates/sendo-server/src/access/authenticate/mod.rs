@@ -1,0 +1,67 @@
+//! Who is asking: the first step of the pipeline.
+
+mod impersonate;
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use sendo_apimachinery::Status;
+
+use crate::request::Request;
+use crate::request::user::User;
+use crate::state::Server;
+
+/// Bearer tokens the server knows, and whose they are.
+pub type Tokens = BTreeMap<String, User>;
+
+/// Finds the user of a request.
+///
+/// `known` is who the connection belongs to: its client certificate, or the
+/// in-process caller. Without one, a bearer token must be valid; without that
+/// too, the request is anonymous. Impersonation headers then change who it is,
+/// if the user may be somebody else.
+pub(crate) async fn authenticate(
+    server: &Server,
+    known: Option<&User>,
+    request: &Request,
+) -> Result<User, Status> {
+    let user = match known {
+        Some(user) => user.clone(),
+        None => match bearer(&request.headers) {
+            Some(token) => {
+                let audiences = server.audiences();
+                let found = server.token_user(token, &audiences).await;
+                found.map_err(|_| Status::unauthorized())?.user
+            }
+            None => User::anonymous(),
+        },
+    };
+    impersonate::impersonate(server, user, request).await
+}
+
+/// The token of an `Authorization` header, if it is of that kind.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let mut words = text.splitn(3, ' ');
+    let (scheme, token) = (words.next()?, words.next()?);
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_one_word_after_the_scheme() {
+        let token = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, text.parse().unwrap())]);
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(token("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(token("bearer abc more").as_deref(), Some("abc"));
+        assert_eq!(token("Basic abc"), None);
+        assert_eq!(token("Bearer"), None);
+        assert_eq!(token("Bearer  abc"), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! Who may do what: the second step of the pipeline, before path, method and
+//! body of a request are looked at.
+//!
+//! Three are asked in turn, and one that allows is enough: `system:masters` may
+//! do everything; a node may do what concerns it (`nodes`); everybody may do
+//! what roles that are bound to them allow ([`crate::access::rbac`]).
+
+pub(crate) mod nodes;
+
+use sendo_apimachinery::{FieldSelector, GroupResource, Status, go_quote, names, status};
+
+use crate::access::rbac::{Found, Grant, RoleRef};
+use crate::request::Request;
+use crate::request::path::{Target, Verb};
+use crate::request::user::{MASTERS, User};
+use crate::state::Server;
+use crate::state::call::Call;
+
+/// What somebody wants to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Attributes<'a> {
+    /// Who.
+    pub(crate) user: &'a User,
+    /// The verb of a rule; for paths the method in lower case.
+    pub(crate) verb: &'a str,
+    /// With what.
+    pub(crate) what: What<'a>,
+}
+
+/// What somebody wants to do something with.
+#[derive(Clone, Debug)]
+pub(crate) enum What<'a> {
+    /// A resource.
+    Resource(Subject<'a>),
+    /// A path that names no resource.
+    Path(&'a str),
+}
+
+/// A resource of the API, served or not; what does not apply is empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subject<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) subresource: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    /// What a collection is narrowed to.
+    pub(crate) fields: FieldSelector,
+}
+
+/// An answer to [`judge`].
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Yes; by a grant, unless the user may do everything or is a node.
+    Allowed(Option<Grant>),
+    /// No, and what more there is to say.
+    Refused(String),
+}
+
+impl Verdict {
+    pub(crate) fn is_allowed(&self) -> bool {
+        matches!(self, Verdict::Allowed(_))
+    }
+
+    /// What a review tells of it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Verdict::Allowed(Some(grant)) => format!("RBAC: allowed by {grant}"),
+            Verdict::Allowed(None) => String::new(),
+            Verdict::Refused(why) => why.clone(),
+        }
+    }
+}
+
+/// The permission to do what a request asks for, and nothing else.
+///
+/// Only [`authorise`] gives one. What is done with a resource follows from the verb in it
+/// ([`crate::route::Action`]), so that nothing else can be done than what was allowed.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    verb: Verb,
+}
+
+impl Permit {
+    /// The verb that is allowed. [`Verb::Unknown`] for paths that name no resource, too.
+    pub(crate) fn verb(&self) -> Verb {
+        self.verb
+    }
+}
+
+/// Lets a request pass, or tells why not.
+pub(crate) async fn authorise(server: &Server, request: &Request) -> Result<Permit, Status> {
+    if !request.user.is_in(MASTERS) {
+        let method = request.method.as_str().to_ascii_lowercase();
+        demand(server, &attributes(request, &request.user, &method)).await?;
+    }
+    Ok(Permit { verb: request.verb })
+}
+
+/// What a request wants to do, in the name of `user`. `method` is its method in lower case.
+pub(crate) fn attributes<'a>(
+    request: &'a Request,
+    user: &'a User,
+    method: &'a str,
+) -> Attributes<'a> {
+    let Target::Resource(path) = &request.target else {
+        return Attributes {
+            user,
+            verb: method,
+            what: What::Path(&request.path),
+        };
+    };
+    let name = match path.name.as_deref() {
+        Some(name) if !name.is_empty() => name,
+        // A collection that is pinned to a name and read is about that object.
+        _ if request.verb.reads() => pinned_name(&request.fields),
+        _ => "",
+    };
+    Attributes {
+        user,
+        verb: request.verb.as_str(),
+        what: What::Resource(Subject {
+            group: &path.group,
+            resource: &path.resource,
+            subresource: path.subresource.as_deref().unwrap_or_default(),
+            namespace: path.namespace.as_deref().unwrap_or_default(),
+            name,
+            fields: request.fields.clone(),
+        }),
+    }
+}
+
+/// The one name that a selector leaves; empty if it leaves several.
+fn pinned_name(fields: &FieldSelector) -> &str {
+    let pinned = fields.exact("metadata.name");
+    let is_name = |name: &&str| names::path_segment(name).is_empty();
+    pinned.filter(is_name).unwrap_or_default()
+}
+
+/// Refuses a PUT or an apply that comes to create something, unless its writer may.
+pub(crate) async fn demand_create(call: &Call<'_>) -> Result<(), Status> {
+    demand(call.server, &create_instead(call)).await
+}
+
+/// Refuses to create through a subresource what another verb has been allowed on.
+///
+/// The refusal does not say who wanted what.
+pub(crate) async fn demand_create_too(call: &Call<'_>) -> Result<(), Status> {
+    match judge(call.server, &create_instead(call)).await? {
+        Verdict::Allowed(_) => Ok(()),
+        Verdict::Refused(why) => {
+            let resource = call.resource.group_resource();
+            Err(Status::forbidden(&resource, call.name(), why))
+        }
+    }
+}
+
+/// What a request wants to do, if that were to create.
+fn create_instead<'a>(call: &Call<'a>) -> Attributes<'a> {
+    Attributes {
+        verb: Verb::Create.as_str(),
+        ..attributes(call.request, &call.request.user, "")
+    }
+}
+
+/// Refuses with 403 what is not allowed.
+pub(crate) async fn demand(server: &Server, asked: &Attributes<'_>) -> Result<(), Status> {
+    match judge(server, asked).await? {
+        Verdict::Allowed(_) => Ok(()),
+        Verdict::Refused(why) => Err(refusal(asked, &why)),
+    }
+}
+
+/// Whether something is allowed, and why or why not.
+pub(crate) async fn judge(server: &Server, asked: &Attributes<'_>) -> Result<Verdict, Status> {
+    if asked.user.is_in(MASTERS) {
+        return Ok(Verdict::Allowed(None));
+    }
+    let mut reasons = Vec::new();
+    match nodes::judge(server, asked).await? {
+        nodes::Verdict::Allowed => return Ok(Verdict::Allowed(None)),
+        nodes::Verdict::Refused(why) => reasons.push(why),
+        nodes::Verdict::NoNode => {}
+    }
+    match server.policy.look(|policy| policy.find(asked)).await? {
+        Found::Grant(grant) => return Ok(Verdict::Allowed(Some(grant))),
+        Found::Nothing(absent) if !absent.is_empty() => {
+            reasons.push(format!("RBAC: {}", absent_roles(&absent)));
+        }
+        Found::Nothing(_) => {}
+    }
+    reasons.retain(|reason| !reason.is_empty());
+    Ok(Verdict::Refused(reasons.join("\n")))
+}
+
+/// The sentence about roles that are bound and do not exist.
+pub(crate) fn absent_roles(absent: &[RoleRef]) -> String {
+    status::aggregate(absent.iter().map(|role| {
+        let resource =
+            GroupResource::new(crate::access::rbac::GROUP, role.kind.to_ascii_lowercase());
+        Status::not_found(&resource, &role.name).message
+    }))
+}
+
+/// 403 for what is not allowed.
+pub(crate) fn refusal(asked: &Attributes<'_>, why: &str) -> Status {
+    let user = go_quote(&asked.user.name);
+    let why = match why {
+        "" => String::new(),
+        why => format!(": {why}"),
+    };
+    match &asked.what {
+        What::Path(path) => {
+            let cause = format_args!(
+                "User {user} cannot {} path {}{why}",
+                asked.verb,
+                go_quote(path)
+            );
+            Status::forbidden(&GroupResource::default(), "", cause)
+        }
+        What::Resource(subject) => {
+            let full = match subject.subresource {
+                "" => subject.resource.to_owned(),
+                subresource => format!("{}/{subresource}", subject.resource),
+            };
+            let place = match subject.namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {}", go_quote(namespace)),
+            };
+            let cause = format_args!(
+                "User {user} cannot {} resource {} in API group {} {place}{why}",
+                asked.verb,
+                go_quote(&full),
+                go_quote(subject.group),
+            );
+            let resource = GroupResource::new(subject.group, subject.resource);
+            Status::forbidden(&resource, subject.name, cause)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(method: &str, uri: &str) -> String {
+        let (head, ()) = http::Request::builder()
+            .method(method)
+            .uri(uri)
+            .body(())
+            .unwrap()
+            .into_parts();
+        let request = Request::new(&head);
+        let user = User::new("ann", [""; 0]);
+        let method = method.to_ascii_lowercase();
+        refusal(&attributes(&request, &user, &method), "").message
+    }
+
+    #[test]
+    fn a_refusal_names_user_verb_resource_and_place() {
+        assert_eq!(
+            refused("PUT", "/apis/apps/v1/namespaces/n/deployments/a/scale"),
+            "deployments.apps \"a\" is forbidden: User \"ann\" cannot update resource \"deployments/scale\" in API group \"apps\" in the namespace \"n\""
+        );
+        assert_eq!(
+            refused("GET", "/api/v1/nodes?watch=1"),
+            "nodes is forbidden: User \"ann\" cannot watch resource \"nodes\" in API group \"\" at the cluster scope"
+        );
+        assert_eq!(
+            refused("POST", "/healthz"),
+            "forbidden: User \"ann\" cannot post path \"/healthz\""
+        );
+    }
+
+    #[test]
+    fn a_collection_pinned_to_a_name_is_about_that_object() {
+        assert_eq!(
+            refused(
+                "GET",
+                "/api/v1/namespaces/n/configmaps?fieldSelector=metadata.name%3Db"
+            ),
+            "configmaps \"b\" is forbidden: User \"ann\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"n\""
+        );
+    }
+}

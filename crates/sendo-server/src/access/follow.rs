@@ -1,0 +1,169 @@
+//! A view of a part of the store that is never behind it.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use futures::{FutureExt, StreamExt};
+use sendo_apimachinery::Status;
+use sendo_store::{At, Change, Entry, KeyRange, Store, Watch};
+
+use crate::state::call::backend;
+
+/// What is derived from a range of keys, one change at a time.
+pub(crate) trait View: Default + Send + Sync {
+    /// Takes in what a key holds now.
+    fn put(&mut self, entry: &Entry);
+    /// Takes in that a key is gone.
+    fn remove(&mut self, key: &str);
+}
+
+/// A [`View`] of some ranges of the store.
+///
+/// It is read once, when first asked for, and then follows the store's changes.
+/// A look at it takes in what has been committed until then: stores hand out a
+/// change before they answer its commit (part of the store's contract:
+/// `a_change_is_handed_out_before_its_commit_is_answered`), so whoever has been
+/// told of a write finds it here. Nothing runs in between; a view that nobody looks at costs
+/// what the store keeps of the past, and is read anew if that was not enough.
+pub(crate) struct Follow<V> {
+    store: Arc<dyn Store>,
+    prefixes: &'static [&'static str],
+    watches: Mutex<Vec<Watch>>,
+    view: RwLock<V>,
+}
+
+impl<V: View> Follow<V> {
+    /// Follows the keys below `prefixes`.
+    pub(crate) fn new(store: Arc<dyn Store>, prefixes: &'static [&'static str]) -> Self {
+        Follow {
+            store,
+            prefixes,
+            watches: Mutex::default(),
+            view: RwLock::default(),
+        }
+    }
+
+    /// Looks at the view as it is now.
+    pub(crate) async fn look<R>(&self, look: impl FnOnce(&V) -> R) -> Result<R, Status> {
+        while !self.catch_up() {
+            self.read().await?;
+        }
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(look(&view))
+    }
+
+    /// Takes in what has changed; false if that can no longer be told.
+    fn catch_up(&self) -> bool {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        if watches.is_empty() {
+            return false;
+        }
+        for watch in watches.iter_mut() {
+            while let Some(next) = watch.next().now_or_never() {
+                let Some(Ok(batch)) = next else {
+                    watches.clear();
+                    return false;
+                };
+                let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+                for change in batch.changes.iter() {
+                    apply(&mut *view, change);
+                }
+            }
+        }
+        true
+    }
+
+    async fn read(&self) -> Result<(), Status> {
+        let mut view = V::default();
+        let mut opened = Vec::new();
+        for prefix in self.prefixes {
+            let range = KeyRange::prefix(prefix);
+            let page = self.store.range(range.clone(), At::Latest, None).await;
+            let page = page.map_err(backend)?;
+            page.entries.iter().for_each(|entry| view.put(entry));
+            opened.push(self.store.watch(range, page.revision).map_err(backend)?);
+        }
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody else may have been faster; what they read is as good.
+        if watches.is_empty() {
+            *watches = opened;
+            *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
+        }
+        Ok(())
+    }
+}
+
+fn apply(view: &mut impl View, change: &Change) {
+    match &change.now {
+        Some(entry) => view.put(entry),
+        None => view.remove(&change.key),
+    }
+}
+
+impl<V> std::fmt::Debug for Follow<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follow")
+            .field("prefixes", &self.prefixes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sendo_store::{Memory, Retention, Transaction};
+    use sendo_world::World;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Keys(BTreeSet<String>);
+
+    impl View for Keys {
+        fn put(&mut self, entry: &Entry) {
+            self.0.insert(entry.key.to_string());
+        }
+
+        fn remove(&mut self, key: &str) {
+            self.0.remove(key);
+        }
+    }
+
+    fn store(keep_changes: usize) -> Arc<dyn Store> {
+        let options = Retention {
+            keep_changes,
+            ..Retention::default()
+        };
+        Arc::new(Memory::new(World::seeded(1).clock().clone(), options))
+    }
+
+    async fn put(store: &Arc<dyn Store>, key: &str) {
+        let put = Transaction::new().put(key, "x");
+        store.commit(put).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_committed_write_is_seen_by_the_next_look() {
+        let store = store(100);
+        put(&store, "/a/1").await;
+        let follow: Follow<Keys> = Follow::new(Arc::clone(&store), &["/a/", "/b/"]);
+        assert_eq!(follow.look(|keys| keys.0.len()).await.unwrap(), 1);
+        put(&store, "/b/1").await;
+        put(&store, "/c/1").await;
+        let gone = Transaction::new().delete("/a/1");
+        store.commit(gone).await.unwrap();
+        let keys = follow.look(|keys| keys.0.clone()).await.unwrap();
+        assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["/b/1"]);
+    }
+
+    #[tokio::test]
+    async fn a_view_left_behind_by_compaction_is_read_anew() {
+        let store = store(2);
+        let follow: Follow<Keys> = Follow::new(Arc::clone(&store), &["/a/"]);
+        assert_eq!(follow.look(|keys| keys.0.len()).await.unwrap(), 0);
+        for i in 0..10 {
+            put(&store, &format!("/a/{i}")).await;
+        }
+        assert_eq!(follow.look(|keys| keys.0.len()).await.unwrap(), 10);
+    }
+}

@@ -1,0 +1,230 @@
+//! What is served, told to clients: groups, versions, resources.
+
+pub(crate) mod aggregated;
+
+use std::collections::BTreeMap;
+
+use sendo_apimachinery::resources::{Resource as Facts, Scope, Subresource};
+use serde_json::{Value, json};
+
+use crate::catalog::{Catalog, Group};
+
+/// `/api`: the versions of the core group.
+///
+/// `address` is where the client has found the server.
+pub(crate) fn core_versions(catalog: &Catalog, address: &str) -> Value {
+    let versions: Vec<&str> = catalog
+        .group("")
+        .into_iter()
+        .flat_map(Group::versions)
+        .collect();
+    json!({
+        "kind": "APIVersions",
+        "versions": versions,
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    })
+}
+
+/// `/apis`: the groups, built-in ones first.
+pub(crate) fn groups(catalog: &Catalog) -> Value {
+    let own = catalog.groups().map(|group| group.name.as_str());
+    let names = own
+        .filter(|name| !name.is_empty())
+        .chain(elsewhere(catalog));
+    let groups: Vec<Value> = names.map(|name| describe(catalog, name)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/<group>`.
+pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Value> {
+    if catalog.group(name).is_none() && !catalog.remote().contains_key(name) {
+        return None;
+    }
+    let mut document = describe(catalog, name);
+    document["kind"] = "APIGroup".into();
+    document["apiVersion"] = "v1".into();
+    Some(document)
+}
+
+/// The groups of which this server serves nothing itself.
+fn elsewhere(catalog: &Catalog) -> impl Iterator<Item = &str> {
+    let names = catalog.remote().keys().map(String::as_str);
+    names.filter(|name| catalog.group(name).is_none())
+}
+
+/// A group with its versions, wherever they are served.
+fn describe(catalog: &Catalog, name: &str) -> Value {
+    let version = |version: &str| json!({"groupVersion": join(name, version), "version": version});
+    let own = catalog.group(name).into_iter().flat_map(Group::versions);
+    let remote = catalog.remote().get(name).into_iter().flatten();
+    let versions: Vec<Value> = own.chain(remote.map(String::as_str)).map(version).collect();
+    let preferred = versions.first().cloned().unwrap_or_default();
+    json!({"name": name, "versions": versions, "preferredVersion": preferred})
+}
+
+/// `/api/v1`, `/apis/<group>/<version>`: the resources of a version.
+pub(crate) fn resources(group: &Group, version: &str) -> Option<Value> {
+    let mut list = Vec::new();
+    for resource in group.resources(version)? {
+        let facts = &resource.facts;
+        list.push(describe_resource(facts));
+        for subresource in &facts.subresources {
+            list.push(describe_subresource(facts, subresource));
+        }
+    }
+    let mut document = json!({
+        "kind": "APIResourceList",
+        "groupVersion": join(&group.name, version),
+        "resources": list,
+    });
+    if !group.name.is_empty() {
+        document["apiVersion"] = "v1".into();
+    }
+    Some(document)
+}
+
+fn describe_resource(facts: &Facts) -> Value {
+    let mut out = json!({
+        "name": facts.plural,
+        "singularName": facts.singular,
+        "namespaced": facts.scope == Scope::Namespaced,
+        "kind": facts.kind,
+        "verbs": facts.verbs,
+    });
+    put_list(&mut out, "shortNames", &facts.short_names);
+    put_list(&mut out, "categories", &facts.categories);
+    if let Some(storage) = &facts.storage {
+        out["storageVersionHash"] = storage.hash.as_str().into();
+    }
+    out
+}
+
+fn describe_subresource(facts: &Facts, subresource: &Subresource) -> Value {
+    let mut out = json!({
+        "name": format!("{}/{}", facts.plural, subresource.name),
+        "singularName": "",
+        "namespaced": facts.scope == Scope::Namespaced,
+        "kind": subresource.kind,
+        "verbs": subresource.verbs,
+    });
+    if is_foreign(facts, subresource) {
+        out["group"] = subresource.group.as_str().into();
+        out["version"] = subresource.version.as_str().into();
+        if subresource.group.is_empty() {
+            out.as_object_mut().map(|members| members.remove("group"));
+        }
+    }
+    out
+}
+
+/// Whether a subresource speaks a kind of another group or version.
+fn is_foreign(facts: &Facts, subresource: &Subresource) -> bool {
+    (&subresource.group, &subresource.version) != (&facts.group, &facts.version)
+}
+
+fn put_list(out: &mut Value, name: &str, items: &[String]) {
+    if !items.is_empty() {
+        out[name] = items.into();
+    }
+}
+
+fn join(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+/// Sorts versions as clients prefer them: stable ones before betas before
+/// alphas, higher numbers first, other names last.
+pub(crate) fn rank(version: &str) -> impl Ord + use<> {
+    let parsed = parse_version(version);
+    let known = parsed.is_some();
+    let (major, stage, minor) = parsed.unwrap_or_default();
+    (
+        std::cmp::Reverse((known, stage, major, minor)),
+        version.to_owned(),
+    )
+}
+
+/// `v1beta2` as (1, beta, 2).
+fn parse_version(version: &str) -> Option<(u64, Stage, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (major, rest) = rest.split_at(digits);
+    let major = major.parse().ok()?;
+    let stages = BTreeMap::from([("alpha", Stage::Alpha), ("beta", Stage::Beta)]);
+    if rest.is_empty() {
+        return Some((major, Stage::Stable, 0));
+    }
+    stages.iter().find_map(|(word, stage)| {
+        let minor = rest.strip_prefix(word)?;
+        Some((major, *stage, minor.parse().ok()?))
+    })
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    #[default]
+    Alpha,
+    Beta,
+    Stable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ranked_as_kubernetes_prefers_them() {
+        let mut versions = [
+            "foo10",
+            "v1alpha1",
+            "v10",
+            "v1beta1",
+            "v2",
+            "foo1",
+            "v11alpha2",
+            "v3beta1",
+            "v1beta2",
+        ];
+        versions.sort_by_key(|version| rank(version));
+        assert_eq!(
+            versions,
+            [
+                "v10",
+                "v2",
+                "v3beta1",
+                "v1beta2",
+                "v1beta1",
+                "v11alpha2",
+                "v1alpha1",
+                "foo1",
+                "foo10"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_group_prefers_its_first_version() {
+        let catalog = Catalog::builtin();
+        let document = group(&catalog, "autoscaling").unwrap();
+        assert_eq!(document["preferredVersion"]["version"], "v2");
+        assert_eq!(document["versions"][1]["groupVersion"], "autoscaling/v1");
+    }
+
+    #[test]
+    fn a_scale_names_its_own_group() {
+        let catalog = Catalog::builtin();
+        let list = resources(catalog.group("apps").unwrap(), "v1").unwrap();
+        let found = list["resources"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|own| own["name"] == "deployments/scale");
+        assert_eq!(found.unwrap()["group"], "autoscaling");
+    }
+}

@@ -1,0 +1,243 @@
+//! `/openapi/v3` and `/openapi/v2`: what is served, as OpenAPI documents.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::StatusCode;
+use sendo_apimachinery::openapi::{self, CustomResource, Publisher};
+use sendo_apimachinery::resources::Resources;
+use serde_json::Value;
+
+use crate::catalog::Catalog;
+use crate::pages::openapi_descriptions::Descriptions;
+use crate::read::answer::{self, Answer};
+use crate::request::Request;
+use crate::request::negotiate;
+use crate::state::Server;
+
+const JSON: &str = "application/json";
+
+/// Documents that were asked for, each with the hash it was made under.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    made: Mutex<BTreeMap<String, (String, Bytes)>>,
+}
+
+impl Documents {
+    /// The document at `path`; made anew if the one at hand is of another hash.
+    fn get_or_make(
+        &self,
+        path: &str,
+        hash: &str,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bytes)) = made.get(path).filter(|(own, _)| own == hash) {
+            return Some(bytes.clone());
+        }
+        let bytes = make()?;
+        made.insert(path.to_owned(), (hash.to_owned(), bytes.clone()));
+        Some(bytes)
+    }
+}
+
+/// Answers a path below `/openapi/v3`; empty for the index.
+pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {
+    let resources = Resources::builtin();
+    let catalog = server.catalog();
+    let publisher = Publisher {
+        types: &server.types,
+        resources: &resources,
+        describe: &|_, _| None,
+    };
+    if path.is_empty() {
+        let built_in = publisher.paths().into_iter().map(|path| {
+            let hash = publisher.hash(&path);
+            (path, hash)
+        });
+        let custom = custom_versions(&catalog);
+        let index = openapi::index(built_in.chain(custom));
+        return Answer::Text(StatusCode::OK, index.to_string());
+    }
+    if let Some((_, hash)) = custom_versions(&catalog).find(|(own, _)| own == path) {
+        return document(server, request, path, hash, || {
+            custom(server, &catalog, path)
+        });
+    }
+    if !publisher.paths().iter().any(|own| own == path) {
+        return Answer::Empty(StatusCode::NOT_FOUND);
+    }
+    let hash = publisher.hash(path);
+    document(server, request, path, hash, || {
+        built_in(server, &resources, path)
+    })
+}
+
+/// What a document of version 2 is written in.
+#[derive(Clone, Copy)]
+enum Written {
+    Json,
+    Protobuf,
+}
+
+/// The media types that version 2 is asked for by, and what each gets; in order
+/// of preference for those who take anything.
+const VERSION_TWO: [(&str, Written); 3] = [
+    ("json", Written::Json),
+    (
+        "com.github.proto-openapi.spec.v2@v1.0+protobuf",
+        Written::Protobuf,
+    ),
+    (
+        "com.github.proto-openapi.spec.v2.v1.0+protobuf",
+        Written::Protobuf,
+    ),
+];
+
+/// The media type of version 2 in protobuf; the older one, with an `@`, is none
+/// that HTTP knows.
+const VERSION_TWO_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// Answers `/openapi/v2`: all documents as one of version 2.
+///
+/// `about` is what `/version` says.
+pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> Answer {
+    let accept = request.accept().filter(|accept| !accept.is_empty());
+    let accept = accept.as_deref().unwrap_or("*/*");
+    let Some(written) = negotiate::first_of(accept, &VERSION_TWO) else {
+        return Answer::Empty(StatusCode::NOT_ACCEPTABLE);
+    };
+    let resources = Resources::builtin();
+    let catalog = server.catalog();
+    let publisher = Publisher {
+        types: &server.types,
+        resources: &resources,
+        describe: &|_, _| None,
+    };
+    let paths = publisher.paths();
+    let custom_paths: Vec<(String, String)> = custom_versions(&catalog).collect();
+    let hashes: Vec<String> = paths.iter().map(|path| publisher.hash(path)).collect();
+    let parts = hashes
+        .iter()
+        .chain(custom_paths.iter().map(|(_, hash)| hash));
+    let parts: Vec<&[u8]> = parts.map(|hash| hash.as_bytes()).collect();
+    let tag = openapi::hash(&parts);
+    let json = server.documents.get_or_make("v2", &tag, || {
+        let built_in = paths
+            .iter()
+            .filter_map(|path| built_in(server, &resources, path));
+        let custom = custom_paths
+            .iter()
+            .filter_map(|(path, _)| custom(server, &catalog, path));
+        let documents = built_in
+            .chain(custom)
+            .filter_map(|bytes| serde_json::from_slice(&bytes).ok());
+        let version = about["gitVersion"].as_str().unwrap_or_default();
+        Some(answer::to_bytes(&openapi::version_two(documents, version)))
+    });
+    let (media_type, bytes) = match written {
+        Written::Json => (JSON, json),
+        Written::Protobuf => {
+            let bytes = server.documents.get_or_make("v2 protobuf", &tag, || {
+                let document = serde_json::from_slice(&json?).ok()?;
+                Some(openapi::version_two_binary(&document).into())
+            });
+            (VERSION_TWO_PROTOBUF, bytes)
+        }
+    };
+    match bytes {
+        Some(bytes) => Answer::Tagged {
+            tag,
+            media_type,
+            bytes,
+        },
+        None => Answer::Empty(StatusCode::NOT_FOUND),
+    }
+}
+
+/// A document, unless the client asks for another state of it.
+fn document(
+    server: &Server,
+    request: &Request,
+    path: &str,
+    hash: String,
+    make: impl FnOnce() -> Option<Bytes>,
+) -> Answer {
+    if request
+        .query
+        .first("hash")
+        .is_some_and(|asked| asked != hash)
+    {
+        return Answer::Redirect(format!("/openapi/v3/{path}?hash={hash}"));
+    }
+    match server.documents.get_or_make(path, &hash, make) {
+        Some(bytes) => Answer::Tagged {
+            tag: hash,
+            media_type: JSON,
+            bytes,
+        },
+        None => Answer::Empty(StatusCode::NOT_FOUND),
+    }
+}
+
+fn built_in(server: &Server, resources: &Resources, path: &str) -> Option<Bytes> {
+    let of_document = resources.iter().filter(|resource| {
+        let root = if resource.group.is_empty() {
+            "api"
+        } else {
+            "apis"
+        };
+        path == format!("{root}/{}", resource.api_version())
+    });
+    let descriptions = Descriptions::of(of_document);
+    let describe = |kind: &str, field: Option<&str>| descriptions.get(kind, field);
+    let publisher = Publisher {
+        types: &server.types,
+        resources,
+        describe: &describe,
+    };
+    Some(answer::to_bytes(&publisher.document(path)?))
+}
+
+/// The paths of the documents of custom resources, each with its hash.
+fn custom_versions(catalog: &Catalog) -> impl Iterator<Item = (String, String)> {
+    let groups = catalog.groups().filter(|group| group.is_custom());
+    groups.flat_map(|group| {
+        group.versions().map(|version| {
+            let resources = group.resources(version).unwrap_or_default();
+            let said: Vec<String> = resources
+                .iter()
+                .map(|resource| {
+                    let published = resource.custom.as_ref().map(|custom| &custom.published);
+                    format!("{:?} {}", resource.facts, published.unwrap_or(&Value::Null))
+                })
+                .collect();
+            let parts: Vec<&[u8]> = said.iter().map(String::as_bytes).collect();
+            (
+                format!("apis/{}/{version}", group.name),
+                openapi::hash(&parts),
+            )
+        })
+    })
+}
+
+fn custom(server: &Server, catalog: &Catalog, path: &str) -> Option<Bytes> {
+    let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+    let served = catalog.group(group)?.resources(version)?;
+    let resources: Vec<CustomResource<'_>> = served
+        .iter()
+        .filter_map(|resource| {
+            let custom = resource.custom.as_ref()?;
+            Some(CustomResource {
+                resource: &resource.facts,
+                list_kind: &resource.list_kind,
+                schema: &custom.published,
+            })
+        })
+        .collect();
+    let descriptions = Descriptions::of(served.iter().map(|resource| &resource.facts));
+    let describe = |kind: &str, field: Option<&str>| descriptions.get(kind, field);
+    let document = openapi::custom_document(&server.types, &describe, group, version, &resources);
+    Some(answer::to_bytes(&document))
+}

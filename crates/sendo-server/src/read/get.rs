@@ -1,0 +1,38 @@
+//! Reading one object.
+
+use http::StatusCode;
+use sendo_apimachinery::{Status, go_quote};
+use sendo_store::Revision;
+
+use crate::read::answer::Answer;
+use crate::read::view::{self, Stored};
+use crate::request::query;
+use crate::state::call::Call;
+
+/// Reads the object that the path names, as it is now.
+///
+/// A `resourceVersion` asks for a state that is not older: one that lies ahead is waited for.
+pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, Status> {
+    let wanted = version(call.request.query.text("resourceVersion"))?;
+    call.server.reach(wanted).await?;
+    let entry = call.entry().await?;
+    let stored = Stored {
+        value: entry.value.clone(),
+        at: entry.modified,
+    };
+    view::object(call, StatusCode::OK, &stored)
+}
+
+/// Reads the `resourceVersion` of a read of one object or of a watch.
+pub(crate) fn version(text: &str) -> Result<Revision, Status> {
+    if text.is_empty() {
+        return Ok(Revision(0));
+    }
+    let number = query::parse_uint(text).map_err(|error| {
+        Status::unclassified(format!(
+            "resourceVersion: Invalid value: {}: {error}",
+            go_quote(text)
+        ))
+    })?;
+    Ok(Revision(number))
+}
