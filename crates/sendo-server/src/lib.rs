@@ -31,6 +31,8 @@
 //! look in tables in [`printers`].
 
 mod access;
+mod api_server;
+mod bootstrap;
 mod catalog;
 pub mod kinds;
 mod listen;
@@ -48,11 +50,12 @@ mod write;
 
 pub use access::authenticate::Tokens;
 pub use access::tokens::TokenSigner;
+pub use api_server::{ApiServer, Caller, Options};
+pub use bootstrap::StartError;
 pub use listen::certificates::{Authority, AuthorityError, CertificateError, Identity};
 pub use listen::gathered::Gathered;
 pub use listen::{ServeError, Serving};
 pub use request::body::Body;
 pub use request::in_flight::InFlightLimits;
 pub use request::user::User;
-pub use state::{ApiServer, Caller, Options, StartError};
-pub use write::allocation::ServiceRanges;
+pub use state::service_ranges::ServiceRanges;

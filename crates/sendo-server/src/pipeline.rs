@@ -16,8 +16,9 @@ use sendo_apimachinery::status::{Details, Reason};
 use crate::access::authenticate::authenticate;
 use crate::access::authorise::{Permit, authorise};
 use crate::catalog::Resource;
-use crate::catalog::custom::lifecycle;
+use crate::kinds::api_service;
 use crate::own_controllers::api_services;
+use crate::own_controllers::definitions;
 use crate::pages;
 use crate::read;
 use crate::read::answer::{self, Answer};
@@ -84,11 +85,11 @@ where
         return Ok(answer);
     }
     check_timeout(request)?;
-    request.user = authenticate(server, caller, request).await?;
+    request.user = authenticate(&server.access, caller, request).await?;
     let Some(_place) = server.in_flight.enter(request) else {
         return Ok(Answer::Busy);
     };
-    let permit = authorise(server, request).await?;
+    let permit = authorise(&server.access, request).await?;
     if request.has_use_for_a_body() {
         let clock = server.world.clock();
         let read = clock.timeout(BODY_PATIENCE, request.read_body(body));
@@ -155,7 +156,8 @@ async fn on_resource(
         path,
         resource: &resource,
     };
-    call.check_namespace(&action)?;
+    let creates = action.subresource().is_none() && action.verb() == Verb::Create;
+    call.check_namespace(creates)?;
     let answer = act(&call, &action).await?;
     settle(&call, &action).await?;
     Ok(answer)
@@ -195,14 +197,17 @@ async fn settle(call: &Call<'_>, action: &Action) -> Result<(), Status> {
     let tasks = call.server.world.tasks();
     let facts = &call.resource.facts;
     let settled = if (facts.group.as_str(), facts.plural.as_str())
-        == (api_services::GROUP, api_services::PLURAL)
+        == (api_service::GROUP, api_service::PLURAL)
     {
         tasks.spawn(
             "api services",
             async move { api_services::sync(&server).await },
         )
     } else if call.resource.is_definition() {
-        tasks.spawn("definitions", async move { lifecycle::sync(&server).await })
+        tasks.spawn(
+            "definitions",
+            async move { definitions::sync(&server).await },
+        )
     } else if let Some(custom) = call
         .resource
         .custom
@@ -211,7 +216,7 @@ async fn settle(call: &Call<'_>, action: &Action) -> Result<(), Status> {
     {
         let definition = custom.definition.clone();
         tasks.spawn("definitions", async move {
-            lifecycle::object_gone(&server, &definition).await
+            definitions::object_gone(&server, &definition).await
         })
     } else {
         return Ok(());

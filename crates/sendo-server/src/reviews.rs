@@ -8,14 +8,15 @@ use serde_json::{Map, Value, json};
 
 use crate::access::authorise;
 use crate::access::authorise::nodes;
+use crate::catalog::storage::time_text;
 use crate::read::answer::Answer;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::request::user::User;
-use crate::state::call::{Call, time_text};
+use crate::state::admission::Claims;
+use crate::state::call::Call;
 use crate::state::decode;
 use crate::write::admission::{self, Attributes};
-use crate::write::allocation::Claims;
 use crate::write::field_managers;
 
 /// Answers a review, if the resource is one.
@@ -55,21 +56,6 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     view::unkept(call, package, &review)
 }
 
-/// The kinds of reviews that are answered.
-pub(crate) fn is_review(group: &str, kind: &str) -> bool {
-    let kinds: &[&str] = match group {
-        "authentication.k8s.io" => &["SelfSubjectReview", "TokenReview"],
-        "authorization.k8s.io" => &[
-            "LocalSubjectAccessReview",
-            "SelfSubjectAccessReview",
-            "SelfSubjectRulesReview",
-            "SubjectAccessReview",
-        ],
-        _ => return false,
-    };
-    kinds.contains(&kind)
-}
-
 fn user_info(user: &User) -> Value {
     let mut info = Map::new();
     info.insert("username".to_owned(), user.name.as_str().into());
@@ -96,17 +82,19 @@ async fn token_status(call: &Call<'_>, review: &Value) -> Result<Value, Status> 
     let audiences: Vec<String> =
         serde_json::from_value(spec["audiences"].clone()).unwrap_or_default();
     let audiences = match audiences.is_empty() {
-        true => call.server.audiences(),
+        true => call.server.access.audiences(),
         false => audiences,
     };
-    Ok(match call.server.token_user(token, &audiences).await {
-        Ok(found) => json!({
-            "authenticated": true,
-            "user": user_info(&found.user),
-            "audiences": found.audiences,
-        }),
-        Err(error) => json!({"user": {}, "error": error}),
-    })
+    Ok(
+        match call.server.access.token_user(token, &audiences).await {
+            Ok(found) => json!({
+                "authenticated": true,
+                "user": user_info(&found.user),
+                "audiences": found.audiences,
+            }),
+            Err(error) => json!({"user": {}, "error": error}),
+        },
+    )
 }
 
 /// All that the user may do in a namespace.
@@ -115,7 +103,7 @@ async fn rules(call: &Call<'_>, namespace: &str) -> Result<Value, Status> {
         return Err(Status::bad_request("no namespace on request"));
     }
     let user = &call.request.user;
-    let policy = &call.server.policy;
+    let policy = &call.server.access.policy;
     let (held, absent) = policy
         .look(|policy| policy.rules_of(user, namespace))
         .await?;

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt};
 use sendo_apimachinery::Status;
 use sendo_store::{At, Change, Entry, KeyRange, Store, Watch};
 
-use crate::state::call::backend;
+use crate::catalog::storage::backend;
 
 /// What is derived from a range of keys, one change at a time.
 pub(crate) trait View: Default + Send + Sync {

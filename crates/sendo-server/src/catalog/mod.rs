@@ -2,21 +2,24 @@
 
 pub(crate) mod custom;
 pub(crate) mod keys;
+pub(crate) mod storage;
 pub(crate) mod stored_form;
+pub(crate) mod version_priority;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sendo_apimachinery::resources::{Resource as Facts, Resources, Scope};
+use sendo_apimachinery::schema::{Types, show_as_stored};
 use sendo_apimachinery::{GroupKind, GroupResource};
 use sendo_store::Revision;
 use serde_json::Value;
 
 use self::custom::Custom;
 use self::stored_form::TypeMeta;
+use self::version_priority::rank;
 use crate::catalog::keys::Keys;
 use crate::kinds::{self, Rules};
-use crate::pages::discovery;
-use crate::reviews;
 
 /// A resource in one version: all the engine needs to know to serve it.
 #[derive(Debug)]
@@ -139,9 +142,49 @@ impl Resource {
 /// others the ones that something stands behind.
 fn is_served(facts: &Facts) -> bool {
     facts.storage.is_some()
-        || reviews::is_review(&facts.group, &facts.kind)
+        || is_review(&facts.group, &facts.kind)
         || facts.group.is_empty()
             && ["bindings", "componentstatuses"].contains(&facts.plural.as_str())
+}
+
+/// The kinds of reviews that are answered.
+fn is_review(group: &str, kind: &str) -> bool {
+    let kinds: &[&str] = match group {
+        "authentication.k8s.io" => &["SelfSubjectReview", "TokenReview"],
+        "authorization.k8s.io" => &[
+            "LocalSubjectAccessReview",
+            "SelfSubjectAccessReview",
+            "SelfSubjectRulesReview",
+            "SubjectAccessReview",
+        ],
+        _ => return false,
+    };
+    kinds.contains(&kind)
+}
+
+/// The bytes to store for an object in its storage version, as Go would show it.
+/// Its list of managers may be given as text.
+pub(crate) fn encode(
+    types: &Types,
+    resource: &Resource,
+    object: &mut Value,
+    managers: Option<&str>,
+) -> Bytes {
+    match &resource.custom {
+        Some(custom) => custom.prepare_storage(object),
+        None => show(types, resource, object),
+    }
+    stored_form::encode_managed(object, managers)
+}
+
+/// Gives an object in its storage version the form that Go would show, if it is of a built-in kind.
+pub(crate) fn show(types: &Types, resource: &Resource, object: &mut Value) {
+    let stored = &resource.stored;
+    if resource.custom.is_none()
+        && let Some(schema) = types.kind(&stored.api_version, &stored.kind)
+    {
+        show_as_stored(schema, object);
+    }
 }
 
 /// A group of resources.
@@ -225,9 +268,7 @@ impl Catalog {
             .count();
         self.groups[built_in..].sort_by(|a, b| a.name.cmp(&b.name));
         for group in self.groups.iter_mut().filter(|group| group.is_custom()) {
-            group
-                .versions
-                .sort_by_key(|(version, _)| discovery::rank(version));
+            group.versions.sort_by_key(|(version, _)| rank(version));
             for (_, resources) in &mut group.versions {
                 resources.sort_by(|a, b| a.facts.plural.cmp(&b.facts.plural));
             }

@@ -14,7 +14,11 @@ use serde_json::{Value, json};
 use super::check::{self, Errors};
 use super::value::{Read, Write};
 use super::{Cx, Rules, writes};
-use crate::own_controllers::api_services;
+
+/// The group of APIServices.
+pub(crate) const GROUP: &str = "apiregistration.k8s.io";
+/// Their plural name.
+pub(crate) const PLURAL: &str = "apiservices";
 
 pub(super) const RULES: Rules = Rules {
     default: |service| {
@@ -49,7 +53,7 @@ pub(super) const RULES: Rules = Rules {
 fn prepare_for_create(cx: &Cx<'_>, service: &mut Value) {
     service.set("status", json!({}));
     if !service.at("spec").has("service") {
-        let condition = api_services::available(&cx.time());
+        let condition = available(&cx.time());
         service
             .object("status")
             .set("conditions", json!([condition]));
@@ -125,6 +129,17 @@ fn service_reference(errors: &mut Errors, path: &Path, spec: &Value) {
 /// The number of bytes that a base64 text decodes to.
 fn byte_count(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
+}
+
+/// The condition of a group that this server serves itself.
+pub(crate) fn available(now: &str) -> Value {
+    json!({
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    })
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@
 //! - `staging/src/k8s.io/apiserver/pkg/endpoints/deprecation/deprecation.go`: `WarningMessage`
 
 mod admission;
-mod api_service;
+pub(crate) mod api_service;
 mod autoscaling;
 mod batch;
 mod certificates;

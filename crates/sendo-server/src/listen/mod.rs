@@ -28,12 +28,13 @@ use tower::Service as _;
 
 use self::certificates::{Authority, CertificateError, Identity};
 use crate::access::tokens;
+use crate::api_server::ApiServer;
+use crate::bootstrap::StartError;
 use crate::listen::gathered::Gathered;
 use crate::listen::idle::Idle;
 use crate::read::streams::Streams;
 use crate::request::body::Body;
 use crate::request::user::{self, User};
-use crate::state::{ApiServer, StartError};
 
 /// How long a client may take to shake hands, to send a request's head, and to
 /// show that it is still there.

@@ -13,17 +13,14 @@ use sendo_store::{At, Entry, Error, KeyRange, Transaction};
 use serde_json::{Value, json};
 
 use crate::catalog::keys::Keys;
+use crate::catalog::storage::{backend, time_text};
 use crate::catalog::stored_form;
+use crate::catalog::version_priority::rank;
 use crate::catalog::{Catalog, Resource};
-use crate::pages::discovery;
+use crate::kinds::api_service::{GROUP, PLURAL, available};
 use crate::state::Server;
-use crate::state::call::{backend, time_text};
 use crate::write::field_managers;
 
-/// The group of APIServices.
-pub(crate) const GROUP: &str = "apiregistration.k8s.io";
-/// Their plural name.
-pub(crate) const PLURAL: &str = "apiservices";
 /// The label of those that this server makes and deletes itself.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
@@ -51,7 +48,7 @@ pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
         mark_away(server, &services, &entry).await?;
     }
     for versions in remote.values_mut() {
-        versions.sort_by_key(|version| discovery::rank(version));
+        versions.sort_by_key(|version| rank(version));
     }
     server.change_catalog(|catalog| catalog.set_remote(remote));
     Ok(())
@@ -132,17 +129,6 @@ fn local(server: &Server, services: &Resource, name: &str, group: &str, version:
     field_managers::update_own(server, services, "", &Value::Null, &mut service, &now);
     service["status"] = json!({"conditions": [available(&now)]});
     service
-}
-
-/// The condition of a group that this server serves itself.
-pub(crate) fn available(now: &str) -> Value {
-    json!({
-        "type": "Available",
-        "status": "True",
-        "lastTransitionTime": now,
-        "reason": "Local",
-        "message": "Local APIServices are always available",
-    })
 }
 
 /// Writes that a group elsewhere cannot be reached.

@@ -2,4 +2,4 @@
 //! served groups after a write of a definition or an APIService.
 
 pub(crate) mod api_services;
-pub(crate) mod bootstrap;
+pub(crate) mod definitions;

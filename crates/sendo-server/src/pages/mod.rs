@@ -4,12 +4,12 @@ pub(crate) mod discovery;
 pub(crate) mod health;
 pub(crate) mod openapi;
 pub(crate) mod openapi_descriptions;
+mod openid;
 use http::{Method, StatusCode};
 use sendo_apimachinery::schema::Types;
 use sendo_apimachinery::{Status, protobuf};
 use serde_json::{Value, json};
 
-use crate::access::tokens::openid;
 use crate::catalog::Catalog;
 use crate::pages::discovery::aggregated::{self, Half};
 use crate::read::answer::{self, Answer};

@@ -1,8 +1,5 @@
 //! `/openapi/v3` and `/openapi/v2`: what is served, as OpenAPI documents.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
 use bytes::Bytes;
 use http::StatusCode;
 use sendo_apimachinery::openapi::{self, CustomResource, Publisher};
@@ -17,30 +14,6 @@ use crate::request::negotiate;
 use crate::state::Server;
 
 const JSON: &str = "application/json";
-
-/// Documents that were asked for, each with the hash it was made under.
-#[derive(Debug, Default)]
-pub(crate) struct Documents {
-    made: Mutex<BTreeMap<String, (String, Bytes)>>,
-}
-
-impl Documents {
-    /// The document at `path`; made anew if the one at hand is of another hash.
-    fn get_or_make(
-        &self,
-        path: &str,
-        hash: &str,
-        make: impl FnOnce() -> Option<Bytes>,
-    ) -> Option<Bytes> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, bytes)) = made.get(path).filter(|(own, _)| own == hash) {
-            return Some(bytes.clone());
-        }
-        let bytes = make()?;
-        made.insert(path.to_owned(), (hash.to_owned(), bytes.clone()));
-        Some(bytes)
-    }
-}
 
 /// Answers a path below `/openapi/v3`; empty for the index.
 pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {

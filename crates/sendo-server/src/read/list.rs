@@ -11,12 +11,13 @@ use sendo_store::{At, Entry, Error, KeyRange, Page, Revision};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::catalog::storage::backend;
 use crate::read::answer::{self, Answer};
 use crate::read::get;
 use crate::read::selection::Selection;
 use crate::read::view::{self, List, Stored};
 use crate::request::options::{ListOptions, VersionMatch};
-use crate::state::call::{Call, backend};
+use crate::state::call::Call;
 
 /// Reads the objects of a collection that the selectors choose.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Status> {

@@ -13,6 +13,7 @@ use sendo_store::{At, Batch, Change, Entry, Error, Key, KeyRange, Page, Revision
 use sendo_world::{Clock, Moment, Stop};
 use serde_json::Value;
 
+use crate::catalog::storage::backend;
 use crate::read::answer::Answer;
 use crate::read::get;
 use crate::read::selection::Selection;
@@ -21,7 +22,7 @@ use crate::read::watch_event::{EventType, Events};
 use crate::request::body::Body;
 use crate::request::negotiate::Encoding;
 use crate::request::options::ListOptions;
-use crate::state::call::{Call, backend};
+use crate::state::call::Call;
 
 /// What a watch comes in.
 pub(crate) const MEDIA_TYPES: [&str; 2] = [

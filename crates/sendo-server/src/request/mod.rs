@@ -1,6 +1,7 @@
 //! The one value that goes through the pipeline.
 
 pub(crate) mod body;
+pub(crate) mod delete_options;
 pub(crate) mod in_flight;
 pub(crate) mod negotiate;
 pub(crate) mod options;

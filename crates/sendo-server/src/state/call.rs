@@ -9,10 +9,10 @@ use sendo_store::{At, Entry, Key};
 use serde_json::Value;
 
 use crate::catalog::Resource;
+use crate::catalog::storage::backend;
 use crate::kinds::Cx;
 use crate::request::Request;
-use crate::request::path::{ResourcePath, Verb};
-use crate::route::Action;
+use crate::request::path::ResourcePath;
 use crate::state::Server;
 
 /// One request on one resource.
@@ -36,11 +36,11 @@ impl<'a> Call<'a> {
     }
 
     /// Refuses a namespace that leads out of the place where objects of the resource are kept.
-    pub(crate) fn check_namespace(&self, action: &Action) -> Result<(), Status> {
+    pub(crate) fn check_namespace(&self, creates: bool) -> Result<(), Status> {
         let Some(namespace @ ("." | "..")) = self.namespace() else {
             return Ok(());
         };
-        if action.subresource().is_none() && action.verb() == Verb::Create {
+        if creates {
             let faults = names::path_segment(namespace).join(" ");
             let named = go_quote(namespace);
             return Err(Status::internal_error(format!(
@@ -138,15 +138,4 @@ impl<'a> Call<'a> {
             user: &self.request.user,
         }
     }
-}
-
-/// A time as Kubernetes writes it: whole seconds, UTC.
-pub(crate) fn time_text(time: Timestamp) -> String {
-    let whole = Timestamp::from_second(time.as_second());
-    whole.expect("a second of a moment that is one").to_string()
-}
-
-/// A failure of the store that no request can be blamed for.
-pub(crate) fn backend(error: sendo_store::Error) -> Status {
-    Status::internal_error(error)
 }

@@ -11,13 +11,13 @@ use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
 use serde_json::{Value, json};
 
-use crate::access::authorise;
 use crate::catalog::keys::Keys;
 use crate::read::answer::Answer;
 use crate::request::path::Verb;
+use crate::state::admission::Claims;
 use crate::state::call::Call;
+use crate::state::create_permission;
 use crate::write::admission::{self, Attributes};
-use crate::write::allocation::Claims;
 
 /// Asks admission about a connection, before anything is looked for
 /// (`ConnectResource` in `k8s.io/apiserver/pkg/endpoints/handlers/rest.go`).
@@ -100,7 +100,7 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
 /// `ensureAuthorizedForVerb` in k8s.io/kubernetes (pkg/registry/core/pod/rest/authorize.go).
 pub(super) async fn stream(call: &Call<'_>, name: &str, verb: Verb) -> Result<Answer, Status> {
     if verb != Verb::Create {
-        authorise::demand_create_too(call).await?;
+        create_permission::demand_create_too(call).await?;
     }
     let pod = call.decode(&*call.entry().await?);
     let lacks = if name == "portforward" {

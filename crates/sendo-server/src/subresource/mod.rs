@@ -4,12 +4,12 @@ mod connect;
 
 use sendo_apimachinery::Status;
 
-use crate::access::tokens;
 use crate::read::answer::Answer;
 use crate::read::get;
 use crate::request::path::Verb;
 use crate::route::Action;
 use crate::state::call::Call;
+use crate::write::token_request;
 use crate::write::{Strategy, binding, eviction, patch, scale, update};
 
 /// Answers a request on a subresource that the resource has.
@@ -22,7 +22,7 @@ pub(crate) async fn answer(call: &Call<'_>, action: &Action) -> Result<Answer, S
         ("scale", _) => scale::answer(call, verb).await,
         ("binding", "pods") if core => binding::bind(call).await,
         ("eviction", "pods") if core => eviction::evict(call).await,
-        ("token", "serviceaccounts") if core => tokens::request::create(call).await,
+        ("token", "serviceaccounts") if core => token_request::create(call).await,
         ("log", "pods") if core => connect::log(call).await,
         ("exec" | "attach" | "portforward", "pods") if core => {
             connect::admit(call, name).await?;

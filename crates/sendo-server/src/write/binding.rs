@@ -9,13 +9,14 @@ use sendo_apimachinery::{GroupResource, GroupVersionKind, Meta, MetaMut, Status}
 use serde_json::{Value, json};
 
 use super::admission::{self, Attributes};
-use super::allocation::Claims;
 use super::{Change, Presence, Strategy, Writer, preconditions};
+use crate::catalog::storage::time_text;
 use crate::kinds::pod;
 use crate::read::answer::{self, Answer};
 use crate::request::options::{Write, WriteOptions};
 use crate::request::path::ResourcePath;
-use crate::state::call::{Call, time_text};
+use crate::state::admission::Claims;
+use crate::state::call::Call;
 use crate::state::decode;
 
 /// `POST pods/<name>/binding`.

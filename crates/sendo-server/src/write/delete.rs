@@ -10,22 +10,21 @@
 
 use http::StatusCode;
 use jiff::Timestamp;
-use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::status::{self, Details};
 use sendo_apimachinery::{Meta, MetaMut, Status};
 use sendo_store::{Entry, Error, Revision, Transaction};
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::Writer;
-use super::allocation::{self, Claims};
-use crate::catalog::custom::lifecycle;
+use super::allocation;
+use crate::catalog::custom::deletion;
+use crate::catalog::storage::time_text;
 use crate::kinds::Dependents;
 use crate::read::answer::Answer;
 use crate::read::view::{self, Stored};
-use crate::request::options;
-use crate::request::query::Query;
-use crate::state::call::{Call, time_text};
+use crate::request::delete_options::DeleteOptions;
+use crate::state::admission::Claims;
+use crate::state::call::Call;
 use crate::state::decode;
 
 /// The finalizer that keeps an owner until its dependents are without it.
@@ -33,89 +32,16 @@ const ORPHAN: &str = "orphan";
 /// The finalizer that keeps an owner until its dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a deletion asks for.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct DeleteOptions {
-    pub(crate) grace_period_seconds: Option<i64>,
-    pub(crate) preconditions: Option<Preconditions>,
-    pub(crate) orphan_dependents: Option<bool>,
-    pub(crate) propagation_policy: Option<String>,
-    #[serde(deserialize_with = "nullable")]
-    pub(crate) dry_run: Vec<String>,
-}
-
-/// What must hold for a deletion to take place.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Preconditions {
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
-}
-
-impl Preconditions {
-    /// Those of a query. In that of a collection, the version is that of the list too.
-    fn of(query: &Query) -> Option<Self> {
-        let told = |name: &str| Some(query.text(name).to_owned()).filter(|text| !text.is_empty());
-        let wanted = Preconditions {
-            uid: told("uid"),
-            resource_version: told("resourceVersion"),
-        };
-        (wanted.uid.is_some() || wanted.resource_version.is_some()).then_some(wanted)
-    }
-}
-
-fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-impl DeleteOptions {
-    /// Reads the options of the body; without one, those of the query.
-    pub(crate) fn of(call: &Call<'_>) -> Result<Self, Status> {
-        let options = match decode::delete_options(call)? {
-            Some(body) => serde_json::from_value(body)
-                .map_err(|error| Status::bad_request(error.to_string()))?,
-            None => {
-                let query = &call.request.query;
-                DeleteOptions {
-                    grace_period_seconds: query
-                        .number("gracePeriodSeconds")
-                        .map_err(Status::bad_request)?,
-                    preconditions: Preconditions::of(query),
-                    orphan_dependents: query.optional_flag("orphanDependents"),
-                    propagation_policy: query.first("propagationPolicy").map(str::to_owned),
-                    dry_run: query.all("dryRun").map(str::to_owned).collect(),
-                }
-            }
-        };
-        options.check()?;
-        Ok(options)
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Status> {
-        let mut errors = Vec::new();
-        let path = Path::new("propagationPolicy");
-        if let Some(policy) = &self.propagation_policy {
-            if self.orphan_dependents.is_some() {
-                let why = "orphanDependents and deletionPropagation cannot be both set";
-                errors.push(FieldError::invalid(&path, policy.as_str(), why));
-            }
-            if !["Foreground", "Background", "Orphan"].contains(&policy.as_str()) {
-                let supported = ["Foreground", "Background", "Orphan", "nil"];
-                errors.push(FieldError::not_supported(
-                    &path,
-                    policy.as_str(),
-                    &supported,
-                ));
-            }
+/// The options of a deletion: those of the body; without one, those of the query.
+pub(crate) fn read_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
+    let options = match decode::delete_options(call)? {
+        Some(body) => {
+            serde_json::from_value(body).map_err(|error| Status::bad_request(error.to_string()))?
         }
-        options::check_dry_run(&self.dry_run, &mut errors);
-        options::refuse("DeleteOptions", errors)
-    }
-
-    pub(crate) fn is_dry_run(&self) -> bool {
-        !self.dry_run.is_empty()
-    }
+        None => DeleteOptions::from_query(&call.request.query)?,
+    };
+    options.check()?;
+    Ok(options)
 }
 
 /// What came of a deletion.
@@ -131,7 +57,7 @@ pub(crate) enum Outcome {
 
 /// Deletes the object that the path names.
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer, Status> {
-    let options = DeleteOptions::of(call)?;
+    let options = read_options(call)?;
     check_system_priority_class(call)?;
     if let Dependents::OrphanedWithWarning(text) = call.resource.rules.dependents
         && options.propagation_policy.is_none()
@@ -269,7 +195,7 @@ pub(super) fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) 
     }
     let now = call.now();
     if call.resource.is_definition() && Meta::of(&object).deletion_timestamp().is_none() {
-        lifecycle::mark(&mut object, &time_text(now));
+        deletion::mark(&mut object, &time_text(now));
         return Step::Mark(object);
     }
     match grace(call, &object, options) {

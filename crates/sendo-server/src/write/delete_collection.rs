@@ -9,7 +9,7 @@ use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
 use super::Writer;
-use super::delete::DeleteOptions;
+use super::delete::read_options;
 use crate::read::answer::Answer;
 use crate::read::list::{self, Stopped};
 use crate::read::selection::Selection;
@@ -25,7 +25,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status>
         options.version_match.get_or_insert(VersionMatch::Exact);
     }
     let selection = Selection::new(call.resource, &options)?;
-    let deletion = DeleteOptions::of(call)?;
+    let deletion = read_options(call)?;
     let found = match list::collect(call, &options, &selection).await {
         Ok(found) => found,
         Err(Stopped::Refused(status)) => return Err(status),

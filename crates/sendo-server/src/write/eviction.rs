@@ -10,14 +10,15 @@ use sendo_store::{At, Error, KeyRange, Transaction};
 use serde_json::{Value, json};
 
 use super::admission::{self, Attributes};
-use super::allocation::Claims;
-use super::delete::DeleteOptions;
 use super::{Change, Presence, Strategy, Writer, preconditions};
+use crate::catalog::storage::{backend, time_text};
 use crate::catalog::stored_form;
 use crate::kinds::pod;
 use crate::read::answer::{self, Answer};
+use crate::request::delete_options::DeleteOptions;
 use crate::request::options::{Write, WriteOptions};
-use crate::state::call::{Call, backend, time_text};
+use crate::state::admission::Claims;
+use crate::state::call::Call;
 use crate::state::decode;
 
 /// `POST pods/<name>/eviction`.

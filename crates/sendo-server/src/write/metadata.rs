@@ -12,8 +12,9 @@ use sendo_apimachinery::{GroupKind, Meta, MetaMut, Status};
 use sendo_store::Revision;
 use serde_json::Value;
 
+use crate::catalog::storage::time_text;
 use crate::request::query;
-use crate::state::call::{Call, time_text};
+use crate::state::call::Call;
 
 /// The most characters of a prefix that a generated name keeps.
 const PREFIX_LIMIT: usize = 58;

@@ -58,8 +58,10 @@ mod metadata;
 mod owner_references;
 pub(crate) mod patch;
 pub(crate) mod preconditions;
+mod privilege_escalation;
 pub(crate) mod scale;
 mod strategy;
+pub(crate) mod token_request;
 pub(crate) mod update;
 mod validate;
 
@@ -71,15 +73,16 @@ use sendo_apimachinery::{Meta, Status};
 use sendo_store::{Entry, Error, Transaction};
 use serde_json::Value;
 
-use crate::access::authorise;
-use crate::access::rbac::grants;
+use crate::catalog::storage::backend;
 use crate::catalog::stored_form;
 use crate::read::view::Stored;
+use crate::request::delete_options::DeleteOptions;
 use crate::request::options::WriteOptions;
-use crate::state::call::{Call, backend};
+use crate::state::admission::Claims;
+use crate::state::call::Call;
+use crate::state::create_permission;
 use admission::Attributes;
-use allocation::Claims;
-use delete::{DeleteOptions, Outcome};
+use delete::Outcome;
 use owner_references::When;
 
 pub(crate) use strategy::Strategy;
@@ -165,7 +168,7 @@ pub(crate) async fn save(
 
         // 3. Mutating admission.
         let shown = old.map(|old| change.strategy.show(call, old));
-        let attributes = Attributes::of_change(call, &change, shown.as_deref());
+        let attributes = Attributes::of_change(call, change.options, shown.as_deref());
         if change.writer == Writer::Client {
             admission::mutate(&attributes, &mut new).await?;
         }
@@ -267,7 +270,7 @@ impl Saving<'_> {
 
         // 4. Nobody hands out more than they hold
         //    (`pkg/registry/rbac/*/policybased/storage.go`).
-        grants::confirm(call, &new, old).await?;
+        privilege_escalation::confirm(call, &new, old).await?;
 
         // 5. System metadata, resourceVersion.
         match self.current {
@@ -291,7 +294,7 @@ impl Saving<'_> {
 
         // 8. The right to create (`withAuthorization` in `create.go`).
         if old.is_none() && change.presence == Presence::Either {
-            authorise::demand_create(call).await?;
+            create_permission::demand_create(call).await?;
         }
 
         // 9. Validating admission.

@@ -7,7 +7,7 @@
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
-use super::delete::DeleteOptions;
+use crate::request::delete_options::DeleteOptions;
 use crate::state::call::Call;
 
 /// Refuses a deletion that is meant for another object, or another version of it

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use sendo_apimachinery::{Status, go_quote, names};
 
+use crate::access::Access;
 use crate::access::authorise::{self, Attributes, Subject, What};
 use crate::request::Request;
 use crate::request::query::{self, Plus};
 use crate::request::user::{self, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
-use crate::state::Server;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -29,7 +29,7 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// Whom a request is made as: `real`, or whom its headers name.
 pub(super) async fn impersonate(
-    server: &Server,
+    access: &Access,
     real: User,
     request: &Request,
 ) -> Result<User, Status> {
@@ -42,7 +42,7 @@ pub(super) async fn impersonate(
             continue;
         }
         let desk = Desk {
-            server,
+            access,
             real: &real,
             mode,
         };
@@ -183,7 +183,7 @@ impl Mode {
 
 /// One attempt in one mode.
 struct Desk<'a> {
-    server: &'a Server,
+    access: &'a Access,
     real: &'a User,
     mode: Mode,
 }
@@ -198,7 +198,7 @@ impl Desk<'_> {
                 verb: &verb,
                 ..asked
             };
-            authorise::demand(self.server, &asked).await?;
+            authorise::demand(self.access, &asked).await?;
         }
         let mut user = wanted.clone();
         self.name(&mut user).await?;
@@ -315,7 +315,7 @@ impl Desk<'_> {
             verb: &verb,
             what: What::Resource(subject),
         };
-        authorise::demand(self.server, &asked).await
+        authorise::demand(self.access, &asked).await
     }
 
     fn verb(&self) -> String {

@@ -8,9 +8,9 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sendo_apimachinery::Status;
 
+use crate::access::Access;
 use crate::request::Request;
 use crate::request::user::User;
-use crate::state::Server;
 
 /// Bearer tokens the server knows, and whose they are.
 pub type Tokens = BTreeMap<String, User>;
@@ -22,7 +22,7 @@ pub type Tokens = BTreeMap<String, User>;
 /// too, the request is anonymous. Impersonation headers then change who it is,
 /// if the user may be somebody else.
 pub(crate) async fn authenticate(
-    server: &Server,
+    access: &Access,
     known: Option<&User>,
     request: &Request,
 ) -> Result<User, Status> {
@@ -30,14 +30,14 @@ pub(crate) async fn authenticate(
         Some(user) => user.clone(),
         None => match bearer(&request.headers) {
             Some(token) => {
-                let audiences = server.audiences();
-                let found = server.token_user(token, &audiences).await;
+                let audiences = access.audiences();
+                let found = access.token_user(token, &audiences).await;
                 found.map_err(|_| Status::unauthorized())?.user
             }
             None => User::anonymous(),
         },
     };
-    impersonate::impersonate(server, user, request).await
+    impersonate::impersonate(access, user, request).await
 }
 
 /// The token of an `Authorization` header, if it is of that kind.

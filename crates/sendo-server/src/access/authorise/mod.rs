@@ -9,12 +9,11 @@ pub(crate) mod nodes;
 
 use sendo_apimachinery::{FieldSelector, GroupResource, Status, go_quote, names, status};
 
+use crate::access::Access;
 use crate::access::rbac::{Found, Grant, RoleRef};
 use crate::request::Request;
 use crate::request::path::{Target, Verb};
 use crate::request::user::{MASTERS, User};
-use crate::state::Server;
-use crate::state::call::Call;
 
 /// What somebody wants to do.
 #[derive(Clone, Debug)]
@@ -89,10 +88,10 @@ impl Permit {
 }
 
 /// Lets a request pass, or tells why not.
-pub(crate) async fn authorise(server: &Server, request: &Request) -> Result<Permit, Status> {
+pub(crate) async fn authorise(access: &Access, request: &Request) -> Result<Permit, Status> {
     if !request.user.is_in(MASTERS) {
         let method = request.method.as_str().to_ascii_lowercase();
-        demand(server, &attributes(request, &request.user, &method)).await?;
+        demand(access, &attributes(request, &request.user, &method)).await?;
     }
     Ok(Permit { verb: request.verb })
 }
@@ -137,52 +136,26 @@ fn pinned_name(fields: &FieldSelector) -> &str {
     pinned.filter(is_name).unwrap_or_default()
 }
 
-/// Refuses a PUT or an apply that comes to create something, unless its writer may.
-pub(crate) async fn demand_create(call: &Call<'_>) -> Result<(), Status> {
-    demand(call.server, &create_instead(call)).await
-}
-
-/// Refuses to create through a subresource what another verb has been allowed on.
-///
-/// The refusal does not say who wanted what.
-pub(crate) async fn demand_create_too(call: &Call<'_>) -> Result<(), Status> {
-    match judge(call.server, &create_instead(call)).await? {
-        Verdict::Allowed(_) => Ok(()),
-        Verdict::Refused(why) => {
-            let resource = call.resource.group_resource();
-            Err(Status::forbidden(&resource, call.name(), why))
-        }
-    }
-}
-
-/// What a request wants to do, if that were to create.
-fn create_instead<'a>(call: &Call<'a>) -> Attributes<'a> {
-    Attributes {
-        verb: Verb::Create.as_str(),
-        ..attributes(call.request, &call.request.user, "")
-    }
-}
-
 /// Refuses with 403 what is not allowed.
-pub(crate) async fn demand(server: &Server, asked: &Attributes<'_>) -> Result<(), Status> {
-    match judge(server, asked).await? {
+pub(crate) async fn demand(access: &Access, asked: &Attributes<'_>) -> Result<(), Status> {
+    match judge(access, asked).await? {
         Verdict::Allowed(_) => Ok(()),
         Verdict::Refused(why) => Err(refusal(asked, &why)),
     }
 }
 
 /// Whether something is allowed, and why or why not.
-pub(crate) async fn judge(server: &Server, asked: &Attributes<'_>) -> Result<Verdict, Status> {
+pub(crate) async fn judge(access: &Access, asked: &Attributes<'_>) -> Result<Verdict, Status> {
     if asked.user.is_in(MASTERS) {
         return Ok(Verdict::Allowed(None));
     }
     let mut reasons = Vec::new();
-    match nodes::judge(server, asked).await? {
+    match nodes::judge(access, asked).await? {
         nodes::Verdict::Allowed => return Ok(Verdict::Allowed(None)),
         nodes::Verdict::Refused(why) => reasons.push(why),
         nodes::Verdict::NoNode => {}
     }
-    match server.policy.look(|policy| policy.find(asked)).await? {
+    match access.policy.look(|policy| policy.find(asked)).await? {
         Found::Grant(grant) => return Ok(Verdict::Allowed(Some(grant))),
         Found::Nothing(absent) if !absent.is_empty() => {
             reasons.push(format!("RBAC: {}", absent_roles(&absent)));

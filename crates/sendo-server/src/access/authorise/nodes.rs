@@ -10,11 +10,11 @@ use sendo_store::{At, Entry};
 use serde_json::Value;
 
 use super::{Attributes, Subject, What};
+use crate::access::Access;
 use crate::access::follow::View;
 use crate::catalog::keys::Keys;
+use crate::catalog::storage::backend;
 use crate::request::user::User;
-use crate::state::Server;
-use crate::state::call::backend;
 
 /// The group of node agents.
 const NODES: &str = "system:nodes";
@@ -46,7 +46,7 @@ pub(crate) fn is_node(user: &User) -> bool {
 }
 
 /// Judges what a node wants to do.
-pub(crate) async fn judge(server: &Server, asked: &Attributes<'_>) -> Result<Verdict, Status> {
+pub(crate) async fn judge(access: &Access, asked: &Attributes<'_>) -> Result<Verdict, Status> {
     let Some(node) = node_of(asked.user) else {
         return Ok(Verdict::NoNode);
     };
@@ -58,7 +58,7 @@ pub(crate) async fn judge(server: &Server, asked: &Attributes<'_>) -> Result<Ver
     }
     if let What::Resource(subject) = &asked.what {
         let desk = Desk {
-            server,
+            access,
             node,
             verb: asked.verb,
             subject,
@@ -67,7 +67,7 @@ pub(crate) async fn judge(server: &Server, asked: &Attributes<'_>) -> Result<Ver
             return Ok(verdict);
         }
     }
-    if server.node_rules.iter().any(|rule| rule.allows(asked)) {
+    if access.node_rules.iter().any(|rule| rule.allows(asked)) {
         return Ok(Verdict::Allowed);
     }
     refused("")
@@ -75,7 +75,7 @@ pub(crate) async fn judge(server: &Server, asked: &Attributes<'_>) -> Result<Ver
 
 /// One question about a resource that is divided among nodes.
 struct Desk<'a> {
-    server: &'a Server,
+    access: &'a Access,
     node: &'a str,
     verb: &'a str,
     subject: &'a Subject<'a>,
@@ -177,14 +177,14 @@ impl Desk<'_> {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        let bound = &self.server.bound;
+        let bound = &self.access.bound;
         bound.look(|bound| bound.uses(self.node, &thing)).await
     }
 
     /// A cluster-scoped object; null if it is absent.
     async fn stored(&self, group: &str, plural: &str, name: &str) -> Result<Value, Status> {
         let key = Keys::new(group, plural, false).object(None, name);
-        let found = self.server.store.get(&key, At::Latest).await;
+        let found = self.access.store.get(&key, At::Latest).await;
         let entry = found.map_err(backend)?.entry;
         Ok(entry.map_or(Value::Null, |entry| {
             serde_json::from_slice(&entry.value).unwrap_or_default()

@@ -16,7 +16,7 @@ use crate::request::user::User;
 
 /// The rules of `wanted` that no rule of `held` covers, broken down into rules with one verb,
 /// resource and name each.
-pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
+pub(crate) fn missing(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     wanted
         .iter()
         .flat_map(break_down)
@@ -26,7 +26,7 @@ pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
 
 /// The error message for a grant: the user and the rules the user lacks. `absent` are the errors of
 /// resolving the user's own rules.
-pub(super) fn refusal(user: &User, missing: Vec<Rule>, absent: &[String]) -> String {
+pub(crate) fn refusal(user: &User, missing: Vec<Rule>, absent: &[String]) -> String {
     let lacking: BTreeSet<String> = compact(missing).iter().map(describe).collect();
     let lacking: Vec<String> = lacking.into_iter().collect();
     let mut text = format!(

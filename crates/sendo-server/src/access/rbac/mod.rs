@@ -9,8 +9,7 @@
 //! - `plugin/pkg/auth/authorizer/rbac/rbac.go`: `RuleAllows`
 
 pub(crate) mod bootstrap;
-mod escalation;
-pub(crate) mod grants;
+pub(crate) mod escalation;
 mod policy;
 
 use serde::{Deserialize, Deserializer, Serialize};

@@ -15,11 +15,11 @@ use sendo_store::{At, Entry, Transaction};
 use serde_json::Value;
 
 use super::{ISSUER, key};
+use crate::access::Access;
 use crate::access::rbac::quoted;
 use crate::catalog::keys::Keys;
-use crate::catalog::stored_form;
+use crate::catalog::{encode, stored_form};
 use crate::request::user::{self, User};
-use crate::state::Server;
 
 /// The issuer of legacy tokens, which are kept in Secrets.
 pub(crate) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
@@ -39,7 +39,7 @@ pub(crate) struct Authenticated {
     pub(crate) audiences: Vec<String>,
 }
 
-impl Server {
+impl Access {
     /// The audiences of this server.
     pub(crate) fn audiences(&self) -> Vec<String> {
         vec![ISSUER.to_owned()]
@@ -240,10 +240,7 @@ impl Server {
         if last == day(now) || last == tomorrow {
             return;
         }
-        let catalog = self.catalog();
-        let Some(resource) = catalog.find("", "v1", "secrets") else {
-            return;
-        };
+        let resource = &self.secrets;
         let mut used = stored_form::decode(&entry.value, entry.modified, &resource.stored);
         let mut labels = match MetaMut::of(&mut used).view().get("labels") {
             Some(Value::Object(labels)) => labels.clone(),
@@ -253,7 +250,10 @@ impl Server {
         MetaMut::of(&mut used).set("labels", Value::Object(labels));
         let put = Transaction::new()
             .unchanged(entry.key.clone(), entry.modified)
-            .put(entry.key.clone(), self.encode(resource, &mut used));
+            .put(
+                entry.key.clone(),
+                encode(&self.types, resource, &mut used, None),
+            );
         if let Err(error) = self.store.commit(put).await {
             tracing::debug!(%error, "cannot note the use of a token");
         }

@@ -5,8 +5,6 @@
 
 mod check;
 mod key;
-pub(crate) mod openid;
-pub(crate) mod request;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,10 +17,10 @@ use serde_json::Value;
 
 pub(crate) use key::{SigningKey, secret};
 
+use crate::access::Access;
 use crate::access::authenticate::Tokens;
+use crate::catalog::storage::backend;
 use crate::request::user::User;
-use crate::state::Server;
-use crate::state::call::backend;
 
 /// The issuer of tokens, which is also their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -125,20 +123,20 @@ impl std::fmt::Debug for Credentials {
 /// Signs tokens of service accounts with the cluster's key.
 #[derive(Clone, Debug)]
 pub struct TokenSigner {
-    server: Arc<Server>,
+    access: Arc<Access>,
 }
 
 impl TokenSigner {
-    pub(crate) fn new(server: Arc<Server>) -> Self {
-        TokenSigner { server }
+    pub(crate) fn new(access: Arc<Access>) -> Self {
+        TokenSigner { access }
     }
 
     /// Signs a token with `claims`. The error says why the key could not be read from the store or
     /// could not sign.
     pub fn sign(&self, claims: Value) -> BoxFuture<'static, Result<String, String>> {
-        let server = Arc::clone(&self.server);
+        let access = Arc::clone(&self.access);
         Box::pin(async move {
-            let key = server.credentials.key().await;
+            let key = access.credentials.key().await;
             key.map_err(|status| status.message)?.sign(&claims)
         })
     }

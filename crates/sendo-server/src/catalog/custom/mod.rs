@@ -12,8 +12,9 @@
 //! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/helpers.go`: `getColumnsForVersion`
 
 mod custom;
-pub(crate) mod lifecycle;
-mod names;
+pub(crate) mod deletion;
+pub(crate) mod names;
+pub(crate) mod synced;
 mod validate;
 
 use sendo_apimachinery::jsonpath::JsonPath;
@@ -82,7 +83,7 @@ pub(crate) fn resources(definition: &Value, state: &DefinitionState) -> Vec<Reso
     let is_served =
         |version: &&Value| version["served"] == true && (converts || version["storage"] == true);
     let mut served: Vec<&Value> = versions.iter().filter(is_served).collect();
-    served.sort_by_key(|version| crate::pages::discovery::rank(text(&version["name"])));
+    served.sort_by_key(|version| crate::catalog::version_priority::rank(text(&version["name"])));
     served
         .iter()
         .map(|version| resource(definition, version, storage, &stored, state))
@@ -294,10 +295,10 @@ fn deprecation(definition: &Value, version: &Value) -> Option<String> {
         .filter(|own| own["served"] == true && own["deprecated"] != true)
         .map(|own| text(&own["name"]))
         .filter(|own| {
-            crate::pages::discovery::rank(own)
-                < crate::pages::discovery::rank(text(&version["name"]))
+            crate::catalog::version_priority::rank(own)
+                < crate::catalog::version_priority::rank(text(&version["name"]))
         })
-        .min_by_key(|own| crate::pages::discovery::rank(own));
+        .min_by_key(|own| crate::catalog::version_priority::rank(own));
     Some(match newer {
         Some(newer) => format!("{old}; use {group}/{newer} {kind}"),
         None => old,

@@ -11,14 +11,14 @@ use super::{text, texts};
 
 /// The accepted names of the other definitions of a group.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
 }
 
 impl Taken {
     /// Adds the accepted names of a definition.
-    pub(super) fn add(&mut self, definition: &Value) {
+    pub(crate) fn add(&mut self, definition: &Value) {
         let names = &definition["status"]["acceptedNames"];
         for name in ["plural", "singular"] {
             self.resources.insert(text(&names[name]).to_owned());
@@ -32,7 +32,7 @@ impl Taken {
 
 /// The status of a definition with its accepted names and the conditions `NamesAccepted` and
 /// `Established`.
-pub(super) fn status(definition: &Value, taken: &Taken, now: &str) -> Value {
+pub(crate) fn status(definition: &Value, taken: &Taken, now: &str) -> Value {
     let wanted = &definition["spec"]["names"];
     let mut status = definition["status"].clone();
     let mut accepted = status["acceptedNames"]
@@ -122,13 +122,13 @@ fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 /// Whether a definition is established, and so is served.
-pub(super) fn is_established(definition: &Value) -> bool {
+pub(crate) fn is_established(definition: &Value) -> bool {
     find(&definition["status"], "Established").is_some_and(|own| own["status"] == "True")
 }
 
 /// Sets a condition (type, status, reason, message). `lastTransitionTime` changes only with the
 /// status.
-pub(super) fn set_condition(status: &mut Value, condition: (&str, &str, &str, &str), now: &str) {
+pub(crate) fn set_condition(status: &mut Value, condition: (&str, &str, &str, &str), now: &str) {
     let (kind, state, reason, message) = condition;
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

@@ -10,8 +10,9 @@ use sendo_store::{At, KeyRange};
 use serde_json::Value;
 
 use crate::catalog::keys::Keys;
+use crate::catalog::storage::backend;
 use crate::catalog::stored_form;
-use crate::state::call::{Call, backend};
+use crate::state::call::Call;
 
 /// The object of that name in its stored form, if there is one.
 pub(super) async fn get(

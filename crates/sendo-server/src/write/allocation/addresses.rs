@@ -12,11 +12,13 @@ use sendo_apimachinery::{Meta, Status, go_quote};
 use sendo_store::{At, Key, KeyRange};
 use serde_json::{Value, json};
 
-use super::{Claims, refuse};
+use super::refuse;
 use crate::catalog::keys::Keys;
+use crate::catalog::storage::{backend, time_text};
 use crate::kinds::service;
 use crate::kinds::value::{Read, Write};
-use crate::state::call::{Call, backend, time_text};
+use crate::state::admission::Claims;
+use crate::state::call::Call;
 
 /// Which part of a network is left to those who ask for an address by name:
 /// a sixteenth, but so many addresses at least and at most.

@@ -15,99 +15,20 @@ mod addresses;
 mod ports;
 
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 
-use bytes::Bytes;
-use sendo_apimachinery::addresses::Cidr;
 use sendo_apimachinery::{Meta, Status};
-use sendo_store::{Key, Transaction};
 use serde_json::Value;
 
 use crate::catalog::keys::Keys;
 use crate::kinds::service;
 use crate::kinds::value::{Read, Write};
+use crate::state::admission::Claims;
 use crate::state::call::Call;
+use crate::state::service_ranges::ServiceRanges;
 
-/// What a cluster has to give to services.
-#[derive(Clone, Debug)]
-pub struct ServiceRanges {
-    /// The networks that cluster addresses come from: one, or one of each family,
-    /// the preferred one first. 10.96.0.0/12 by default.
-    pub cidrs: Vec<Cidr>,
-    /// The node ports. 30000 to 32767 by default.
-    pub node_ports: RangeInclusive<u16>,
-}
-
-impl Default for ServiceRanges {
-    fn default() -> Self {
-        ServiceRanges {
-            cidrs: vec![Cidr {
-                address: IpAddr::from([10, 96, 0, 0]),
-                prefix: 12,
-            }],
-            node_ports: 30000..=32767,
-        }
-    }
-}
-
-impl ServiceRanges {
-    /// The families of addresses, the preferred one first.
-    fn families(&self) -> Vec<&'static str> {
-        let family = |cidr: &Cidr| {
-            if cidr.address.is_ipv4() {
-                "IPv4"
-            } else {
-                "IPv6"
-            }
-        };
-        self.cidrs.iter().map(family).collect()
-    }
-
-    /// The address of the service that stands for the server itself: the first there is.
-    pub(crate) fn first_address(&self) -> Option<IpAddr> {
-        self.cidrs.first().map(addresses::first)
-    }
-}
-
-/// What a write takes and gives back beside the object it writes, in the same transaction.
-///
-/// Allocation claims addresses and ports; a step of validating admission may claim too.
-#[derive(Debug, Default)]
-pub(crate) struct Claims {
-    taken: Vec<(Key, Bytes)>,
-    freed: Vec<Key>,
-}
-
-impl Claims {
-    /// Makes these claims a part of the transaction that they are for.
-    pub(super) fn join(self, mut transaction: Transaction) -> Transaction {
-        for (key, value) in self.taken {
-            transaction = transaction.absent(key.clone()).put(key, value);
-        }
-        for key in self.freed {
-            transaction = transaction.delete(key);
-        }
-        transaction
-    }
-
-    /// Takes a key that nobody may hold.
-    pub(in crate::write) fn take(&mut self, key: Key, value: impl Into<Bytes>) {
-        self.taken.push((key, value.into()));
-    }
-
-    fn free(&mut self, key: Key) {
-        if !self.freed.contains(&key) {
-            self.freed.push(key);
-        }
-    }
-
-    /// Whether nobody holds `key`, as far as can be told before the write.
-    async fn is_free(&self, call: &Call<'_>, key: &Key) -> Result<bool, Status> {
-        if self.taken.iter().any(|(taken, _)| taken == key) {
-            return Ok(false);
-        }
-        Ok(call.stored(key).await?.is_none())
-    }
+/// The address of the service `kubernetes`, which stands for the server itself: the first there is.
+pub(crate) fn first_address(ranges: &ServiceRanges) -> Option<IpAddr> {
+    ranges.cidrs.first().map(addresses::first)
 }
 
 /// Whether objects of this resource are given anything.

@@ -9,9 +9,10 @@ use sendo_apimachinery::{Meta, Status};
 use sendo_store::Key;
 use serde_json::Value;
 
-use super::{Claims, refuse};
+use super::refuse;
 use crate::kinds::service;
 use crate::kinds::value::{Read, Write};
+use crate::state::admission::Claims;
 use crate::state::call::Call;
 
 /// Below this, every port that is taken has a key.

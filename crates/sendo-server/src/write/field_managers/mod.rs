@@ -19,8 +19,9 @@ use sendo_apimachinery::{GroupVersionKind, Meta, MetaMut, Status};
 use serde_json::Value;
 
 use crate::catalog::Resource;
+use crate::catalog::storage::time_text;
 use crate::state::Server;
-use crate::state::call::{Call, time_text};
+use crate::state::call::Call;
 use crate::state::decode;
 use versions::{KindVersions, ScaleVersions};
 

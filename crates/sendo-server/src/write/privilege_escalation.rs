@@ -12,8 +12,8 @@
 use sendo_apimachinery::Status;
 use serde_json::Value;
 
-use super::{GROUP, RoleRef, Rule, escalation};
 use crate::access::authorise::{self, Attributes, Subject, What};
+use crate::access::rbac::{GROUP, RoleRef, Rule, escalation};
 use crate::request::user::MASTERS;
 use crate::state::call::Call;
 
@@ -61,7 +61,7 @@ pub(crate) async fn confirm(
                 return Err(Status::bad_request("Namespace parameter required."));
             }
             let namespace = call.namespace().unwrap_or_default();
-            let rules = call.server.policy.look(|policy| {
+            let rules = call.server.access.policy.look(|policy| {
                 let rules = policy.rules(&role, namespace)?;
                 Some(rules.to_vec())
             });
@@ -90,7 +90,7 @@ async fn may(call: &Call<'_>, verb: &str, resource: &str, name: &str) -> Result<
             ..Subject::default()
         }),
     };
-    Ok(authorise::judge(call.server, &attributes)
+    Ok(authorise::judge(&call.server.access, &attributes)
         .await?
         .is_allowed())
 }
@@ -102,6 +102,7 @@ async fn require_rules(call: &Call<'_>, object: &Value, rules: &[Rule]) -> Resul
     let namespace = call.namespace().unwrap_or_default();
     let (held, absent) = call
         .server
+        .access
         .policy
         .look(|policy| policy.rules_of(user, namespace))
         .await?;

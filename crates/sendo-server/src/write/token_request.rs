@@ -15,17 +15,18 @@ use sendo_apimachinery::{
 };
 use serde_json::{Value, json};
 
-use super::ISSUER;
+use crate::access::tokens::ISSUER;
 use crate::catalog::Resource;
 use crate::catalog::keys::Keys;
+use crate::catalog::storage::time_text;
 use crate::read::answer::Answer;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::request::user;
-use crate::state::call::{Call, time_text};
+use crate::state::admission::Claims;
+use crate::state::call::Call;
 use crate::state::decode;
 use crate::write::admission::{self, Attributes};
-use crate::write::allocation::Claims;
 use crate::write::field_managers;
 
 const GROUP: &str = "authentication.k8s.io";
@@ -97,7 +98,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
         "jti": call.server.world.random().uuid(),
         "kubernetes.io": own,
     });
-    let key = call.server.credentials.key().await?;
+    let key = call.server.access.credentials.key().await?;
     let token = key.sign(&claims).map_err(Status::internal_error)?;
     let expires = now.checked_add(seconds.seconds()).unwrap_or(now);
     request["status"] = json!({"token": token, "expirationTimestamp": time_text(expires)});

@@ -16,43 +16,23 @@ use std::sync::Arc;
 
 use sendo_apimachinery::{Meta, MetaMut, Status};
 use sendo_store::{At, Entry, Error, KeyRange, Revision, Transaction};
-use sendo_world::Stop;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::names::{self, Taken};
-use super::{DefinitionState, GROUP, PLURAL, text};
+use super::api_services;
 use crate::catalog::Resource;
+use crate::catalog::custom::deletion::CLEANUP;
+use crate::catalog::custom::names::{self, Taken};
+use crate::catalog::custom::synced::{Known, Synced};
+use crate::catalog::custom::{self, DefinitionState, GROUP, PLURAL, text};
+use crate::catalog::storage::{backend, time_text};
 use crate::catalog::stored_form;
-use crate::own_controllers::api_services;
 use crate::request::Request;
+use crate::request::delete_options::DeleteOptions;
 use crate::request::path::ResourcePath;
 use crate::state::Server;
-use crate::state::call::{Call, backend, time_text};
-use crate::write::delete::DeleteOptions;
+use crate::state::call::Call;
 use crate::write::field_managers;
 use crate::write::{self, Writer};
-
-/// The finalizer that keeps a definition until its objects are gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// The definitions that were synchronized.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    definitions: BTreeMap<String, Synced>,
-}
-
-/// A definition that was synchronized.
-#[derive(Debug)]
-struct Synced {
-    group: String,
-    /// The revision that the catalog shows.
-    at: Revision,
-    schema_since: Revision,
-    versions: Value,
-    established: bool,
-    terminating: bool,
-    gone: Stop,
-}
 
 /// Synchronizes the catalog with the stored definitions.
 pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
@@ -176,7 +156,7 @@ async fn sync_one(
         gone: synced.gone.clone(),
     };
     let served = if synced.established {
-        super::resources(&definition, &state)
+        custom::resources(&definition, &state)
     } else {
         Vec::new()
     };
@@ -343,27 +323,4 @@ pub(crate) async fn object_gone(server: &Arc<Server>, definition: &str) -> Resul
         }
     }
     sync(server).await
-}
-
-/// Marks a definition as terminating, on its first DELETE.
-pub(crate) fn mark(definition: &mut Value, now: &str) {
-    let mut meta = MetaMut::of(definition);
-    meta.set_deletion_timestamp(now);
-    let mut finalizers: Vec<String> = meta.view().finalizers().map(str::to_owned).collect();
-    if !finalizers.iter().any(|own| own == CLEANUP) {
-        finalizers.push(CLEANUP.to_owned());
-    }
-    meta.set_finalizers(finalizers);
-    let mut status = definition
-        .get("status")
-        .cloned()
-        .unwrap_or_else(|| json!({}));
-    let pending = (
-        "Terminating",
-        "True",
-        "InstanceDeletionPending",
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-    );
-    names::set_condition(&mut status, pending, now);
-    definition["status"] = status;
 }

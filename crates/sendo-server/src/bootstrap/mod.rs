@@ -2,6 +2,7 @@
 
 mod groups;
 mod own_service;
+mod roles;
 
 use std::sync::Arc;
 
@@ -9,15 +10,34 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
+use sendo_apimachinery::Status;
 use serde_json::{Value, json};
 
-use crate::access::rbac;
 use crate::pipeline;
 use crate::request::user::{MASTERS, User};
-use crate::state::{Server, StartError};
+use crate::state::Server;
 use crate::write::field_managers;
 
 pub(crate) use own_service::{advertise, keep};
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The definitions of custom resources in the store could not be read.
+    #[error("cannot read the definitions of custom resources: {0}")]
+    Definitions(Status),
+    /// The roles that every cluster has could not be made.
+    #[error("cannot make the cluster's roles: {0}")]
+    Roles(Status),
+    /// An object that every cluster has could not be made.
+    #[error("cannot create {object}: {message}")]
+    Bootstrap {
+        /// Where it belongs.
+        object: String,
+        /// What the server answered itself.
+        message: String,
+    },
+}
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -32,7 +52,7 @@ pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), StartError> {
     });
     try_join_all(namespaces).await?;
     let roles = async {
-        let made = rbac::bootstrap::ensure(server).await;
+        let made = roles::ensure(server).await;
         made.map_err(StartError::Roles)
     };
     let groups = groups::create_all(server);

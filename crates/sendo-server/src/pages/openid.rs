@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use sendo_apimachinery::Status;
 use serde_json::{Value, json};
 
-use super::ISSUER;
+use crate::access::tokens::ISSUER;
 use crate::read::answer::{self, Answer};
 use crate::request::Request;
 use crate::state::Server;
@@ -20,7 +20,7 @@ const KEYS: &str = "application/jwk-set+json";
 /// `/.well-known/openid-configuration`.
 pub(crate) async fn configuration(server: &Server, request: &Request) -> Result<Answer, Status> {
     check(request, JSON)?;
-    let key = server.credentials.key().await?;
+    let key = server.access.credentials.key().await?;
     let document = json!({
         "issuer": ISSUER,
         "jwks_uri": format!("{}/openid/v1/jwks", address(request)),
@@ -34,7 +34,7 @@ pub(crate) async fn configuration(server: &Server, request: &Request) -> Result<
 /// `/openid/v1/jwks`.
 pub(crate) async fn keys(server: &Server, request: &Request) -> Result<Answer, Status> {
     check(request, KEYS)?;
-    let key = server.credentials.key().await?;
+    let key = server.access.credentials.key().await?;
     Ok(typed(KEYS, &json!({"keys": [key.public()]})))
 }
 

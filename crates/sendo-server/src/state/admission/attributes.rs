@@ -7,11 +7,10 @@
 use sendo_apimachinery::{Meta, Status};
 use serde_json::Value;
 
+use crate::request::delete_options::DeleteOptions;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
 use crate::state::call::Call;
-use crate::write::Change;
-use crate::write::delete::DeleteOptions;
 
 /// What is to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +50,7 @@ impl<'a> Attributes<'a> {
     /// A write of an object; `old` is what is stored, as its endpoint shows it.
     pub(crate) fn of_change(
         call: &'a Call<'a>,
-        change: &Change<'a>,
+        options: &'a WriteOptions,
         old: Option<&'a Value>,
     ) -> Self {
         Attributes {
@@ -61,7 +60,7 @@ impl<'a> Attributes<'a> {
                 None => Operation::Create,
             },
             old,
-            options: Options::Write(change.options),
+            options: Options::Write(options),
         }
     }
 

@@ -6,7 +6,8 @@ use futures::future::try_join_all;
 use serde_json::json;
 
 use super::create;
-use crate::state::{Server, StartError};
+use crate::bootstrap::StartError;
+use crate::state::Server;
 
 /// A group, how it ranks among all, and its versions with how those rank in the group.
 type Ranked = (&'static str, u32, &'static [(&'static str, u32)]);

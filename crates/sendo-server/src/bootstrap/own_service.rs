@@ -15,9 +15,11 @@ use sendo_world::World;
 use serde_json::{Value, json};
 
 use super::{Made, create, send};
+use crate::bootstrap::StartError;
 use crate::catalog::keys::Keys;
-use crate::state::call::time_text;
-use crate::state::{Server, StartError};
+use crate::catalog::storage::time_text;
+use crate::state::Server;
+use crate::write::allocation::first_address;
 
 /// What the server itself is called: the service that it is, and the range its services are in.
 const SELF: &str = "kubernetes";
@@ -94,7 +96,7 @@ fn port(target: u16) -> Value {
 }
 
 async fn ensure_service(server: &Arc<Server>) -> Result<(), StartError> {
-    let Some(address) = server.services.first_address() else {
+    let Some(address) = first_address(&server.services) else {
         return Ok(());
     };
     // Its address is taken if it is there already.

@@ -1,0 +1,91 @@
+//! The interface of admission: what a step is, what it is given, and how the steps
+//! are run. The steps themselves are in [`crate::write::admission`].
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/admission/interfaces.go`
+//! - `staging/src/k8s.io/apiserver/pkg/admission/chain.go`
+
+mod attributes;
+mod claims;
+
+use futures::future::BoxFuture;
+use sendo_apimachinery::Status;
+use serde_json::Value;
+
+pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use claims::Claims;
+
+/// A step of admission.
+pub(crate) struct Plugin {
+    /// What Kubernetes calls it.
+    pub(crate) name: &'static str,
+    /// Whether a request concerns it at all.
+    pub(crate) handles: fn(&Attributes<'_>) -> bool,
+    /// Completes the object, or refuses the request.
+    pub(crate) mutate: Option<Mutate>,
+    /// Refuses the request, or lets it pass.
+    pub(crate) validate: Option<Validate>,
+}
+
+/// How a step changes an object. The object is null in a deletion, and the options
+/// of the request where a connection is asked for.
+pub(crate) enum Mutate {
+    /// By what the request says.
+    Now(fn(&Attributes<'_>, &mut Value) -> Result<(), Status>),
+    /// By what else the cluster holds.
+    Later(for<'a> fn(&'a Attributes<'a>, &'a mut Value) -> Verdict<'a>),
+}
+
+/// How a step validates an object (see [`Mutate`]), and what it claims for it.
+pub(crate) type Validate = for<'a> fn(&'a Attributes<'a>, &'a Value, &'a mut Claims) -> Verdict<'a>;
+
+/// Whether a step lets a request pass.
+pub(crate) type Verdict<'a> = BoxFuture<'a, Result<(), Status>>;
+
+/// Has every step that mutates complete the object.
+pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+    for plugin in attributes.call.server.admission {
+        let Some(mutate) = &plugin.mutate else {
+            continue;
+        };
+        if !(plugin.handles)(attributes) {
+            continue;
+        }
+        let verdict = match mutate {
+            Mutate::Now(mutate) => mutate(attributes, object),
+            Mutate::Later(mutate) => mutate(attributes, object).await,
+        };
+        verdict.inspect_err(|status| tell(plugin, attributes, status))?;
+    }
+    Ok(())
+}
+
+/// Asks every step that validates.
+pub(crate) async fn validate(
+    attributes: &Attributes<'_>,
+    object: &Value,
+    claims: &mut Claims,
+) -> Result<(), Status> {
+    for plugin in attributes.call.server.admission {
+        if let Some(validate) = plugin.validate
+            && (plugin.handles)(attributes)
+        {
+            let verdict = validate(attributes, object, claims).await;
+            verdict.inspect_err(|status| tell(plugin, attributes, status))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells in the log which step refused a request: the answer need not.
+fn tell(plugin: &Plugin, attributes: &Attributes<'_>, status: &Status) {
+    tracing::debug!(
+        plugin = plugin.name,
+        operation = ?attributes.operation,
+        path = attributes.call.request.path,
+        dry_run = attributes.is_dry_run(),
+        code = status.code,
+        message = status.message,
+        "admission refused a request"
+    );
+}
