@@ -25,10 +25,24 @@
 //! # The way of a request
 //!
 //! Authenticate → authorise → route → read or write → encode: plain functions over
-//! one value, in `pipeline.rs`. The steps of a write, and why they come in that
-//! order, stand in `write/mod.rs`, admission as a table in `write/admission/`. What
-//! reads do is in `verbs/`, what is particular to a kind in [`kinds`], how kinds
-//! look in tables in [`printers`].
+//! one value, in `pipeline.rs`. Each folder is a step of that way, and uses only those
+//! below it (`cargo xtask arrows` checks that):
+//!
+//! | folder | what it does |
+//! |---|---|
+//! | `listen/` | TLS and HTTP, certificates |
+//! | `api_server.rs`, `bootstrap/` | the server as a value, the objects of a new cluster |
+//! | `pipeline.rs`, `route.rs` | the steps of a request, in a row |
+//! | `own_controllers/` | what the server keeps right by itself: definitions, APIServices |
+//! | `pages/` | paths that name no resource: discovery, OpenAPI, health |
+//! | `reviews/`, `subresource/` | access reviews; what subresources answer |
+//! | `write/` | the steps of a write in a row, admission as a table (`write/admission/`) |
+//! | `read/` | get, list, watch; objects as answers, tables, events |
+//! | `state/` | what all steps share, a request with its resource, the interface of admission |
+//! | `access/` | authentication, authorisation, RBAC, tokens |
+//! | `catalog/` | the resources that are served, built-in and custom (`catalog/custom/`), and their stored form |
+//! | `request/` | path, query, options, media types, body, user |
+//! | [`kinds`], [`printers`] | what is particular to a kind; how kinds look in tables |
 
 mod access;
 mod api_server;

@@ -23,7 +23,7 @@ const FILES: [&str; 6] = [
 const ANNOTATION: (&str, &str) = ("rbac.authorization.kubernetes.io/autoupdate", "true");
 const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 
-/// One object a paragraph; `crates/sendo-server/src/rbac/bootstrap.rs` reads it.
+/// One object a paragraph; `crates/sendo-server/src/access/rbac/bootstrap.rs` reads it.
 pub(crate) fn render(modules: &Modules) -> anyhow::Result<String> {
     let mut out = String::from(
         "# Roles and bindings of a new cluster, by `cargo xtask codegen`; do not edit.\n\

@@ -1,4 +1,4 @@
-//! What every cluster has from its first moment.
+//! The objects that every cluster has from its first moment, created when a server starts.
 
 mod groups;
 mod own_service;

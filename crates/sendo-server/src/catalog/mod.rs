@@ -5,6 +5,7 @@ pub(crate) mod keys;
 pub(crate) mod storage;
 pub(crate) mod stored_form;
 pub(crate) mod version_priority;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 pub(crate) mod certificates;
 pub(crate) mod gathered;
 pub(crate) mod idle;
+
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;

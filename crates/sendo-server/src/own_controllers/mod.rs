@@ -1,5 +1,5 @@
-//! What the server keeps right by itself: the objects of a new cluster, the
-//! served groups after a write of a definition or an APIService.
+//! What the server keeps right by itself after a write: which custom resources and
+//! groups are served.
 
 pub(crate) mod api_services;
 pub(crate) mod definitions;

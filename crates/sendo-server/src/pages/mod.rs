@@ -1,10 +1,11 @@
-//! Paths that name no resource: discovery, version, health.
+//! Paths that name no resource: discovery, OpenAPI, version, health, OpenID keys.
 
 pub(crate) mod discovery;
 pub(crate) mod health;
 pub(crate) mod openapi;
 pub(crate) mod openapi_descriptions;
 mod openid;
+
 use http::{Method, StatusCode};
 use sendo_apimachinery::schema::Types;
 use sendo_apimachinery::{Status, protobuf};

@@ -1,4 +1,4 @@
-//! The one value that goes through the pipeline.
+//! A request: its path, query, options, body and user, read and checked.
 
 pub(crate) mod body;
 pub(crate) mod delete_options;
@@ -9,6 +9,7 @@ pub(crate) mod path;
 pub(crate) mod query;
 pub(crate) mod user;
 pub(crate) mod warnings;
+
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
