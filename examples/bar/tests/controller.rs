@@ -312,6 +312,8 @@ async fn a_second_run_writes_nothing(cluster: TestCluster) {
 
     let second = start(&rights, "second");
     second.ready().await;
+    // It becomes the leader, and an Event says so.
+    cluster.pass(MINUTE).await;
     cluster.stays_quiet_for(HOUR).await;
     // Counted by requests: not even one that would have changed nothing.
     let renewals = rights.renewals_of("second");

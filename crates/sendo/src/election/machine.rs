@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use k8s_openapi::Resource;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use sendo_world::{Moment, Timestamp};
 
@@ -107,6 +109,19 @@ impl Machine {
             Role::Leader { renewed } => Some(renewed + self.renew_deadline),
             _ => None,
         }
+    }
+
+    /// The Lease, as the object of an Event.
+    pub(super) fn lease(&self) -> Option<ObjectReference> {
+        let meta = &self.observed.as_ref()?.lease.metadata;
+        Some(ObjectReference {
+            api_version: Some(Lease::API_VERSION.to_owned()),
+            kind: Some(Lease::KIND.to_owned()),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            ..ObjectReference::default()
+        })
     }
 
     /// Who holds the lease, as far as is known.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::PostParams;
 use sendo_world::{Moment, Stop, World};
@@ -58,6 +59,8 @@ pub struct Leadership {
     pub lost: Stop,
     /// Open as long as leadership is sure.
     pub gate: Gate,
+    /// The Lease, for Events about it.
+    pub lease: ObjectReference,
     /// Up to when it was sure at the time of this value; renewals move the gate's end on.
     pub valid_until: Moment,
 }
@@ -291,6 +294,7 @@ impl Term<'_> {
         let leadership = Leadership {
             lost: Stop::new(),
             gate: election.gate.clone(),
+            lease: machine.lease().unwrap_or_default(),
             valid_until,
         };
         tracing::info!(lease = election.options.name, identity = %election.identity, "leading");

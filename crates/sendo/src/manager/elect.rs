@@ -9,12 +9,15 @@ use super::run::{Life, Work, start_group};
 use super::stop::{LET_GO, Part};
 use crate::election::{Election, ElectionOptions, Status};
 use crate::error::Result;
+use crate::events::{EventType, Recorder};
 use crate::metrics::LeaderMetrics;
 
 impl Life {
     /// Competes for leadership; the leader's work starts when it is won. When it
-    /// is lost that work is cut off, and the manager ends.
-    pub(super) fn elect(&self, election: Election, work: Vec<Work>) {
+    /// is lost that work is cut off, and the manager ends. Both are recorded as
+    /// Events about the Lease, worded as in client-go v1.34, `tools/leaderelection`
+    /// (`leaderelection.go`, `resourcelock/leaselock.go`).
+    pub(super) fn elect(&self, election: Election, work: Vec<Work>, recorder: Recorder) {
         let tasks = self.rooms.election.tasks();
         let (client, release) = (self.config.client.clone(), self.release.clone());
         let (failures, goes_on) = (self.failures.clone(), self.goes_on.clone());
@@ -39,10 +42,18 @@ impl Life {
         let stopping = self.rooms.leader.tasks().stopping().clone();
         tasks.spawn("leader's start", async move {
             let won = stopping.run_until_cancelled(election.acquired()).await;
-            if let Some(Some(_)) = won {
-                tracing::info!(identity = election.identity(), "leading");
-                start_group(work, &failures);
-            }
+            let Some(Some(leadership)) = won else {
+                return;
+            };
+            let record = |change: &str| {
+                let message = format!("{} {change}", election.identity());
+                let (lease, reason) = (&leadership.lease, "LeaderElection");
+                recorder.event(lease, EventType::Normal, reason, message);
+            };
+            record("became leader");
+            start_group(work, &failures);
+            leadership.lost.cancelled().await;
+            record("stopped leading");
         });
     }
 

@@ -54,6 +54,7 @@ pub use stop::DidNotStop;
 /// virtual time; what it watches and reads is known before.
 pub struct Manager {
     pub(crate) name: String,
+    pub(crate) version: Option<String>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) runnables: Vec<Runnable>,
     pub(crate) reads: Vec<DeclaredRead>,
@@ -80,6 +81,7 @@ impl Manager {
     pub fn new(name: &str) -> Self {
         Manager {
             name: name.to_owned(),
+            version: None,
             controllers: Vec::new(),
             runnables: Vec::new(),
             reads: Vec::new(),
@@ -96,6 +98,13 @@ impl Manager {
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Names the program's version, usually `env!("CARGO_PKG_VERSION")`; the log
+    /// shows it when the program starts.
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = Some(version.to_owned());
+        self
     }
 
     /// Adds a controller.

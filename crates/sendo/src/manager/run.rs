@@ -46,6 +46,7 @@ impl Manager {
     /// Must be called inside a tokio runtime.
     pub fn start(mut self, config: Config) -> Result<Running> {
         self.refuse_problems(&config)?;
+        self.log_start(&config);
         let world = config.world.child(&self.name);
         let stop = world.tasks().stopping().child_token();
         let rooms = Rooms::of(&world);
@@ -94,6 +95,18 @@ impl Manager {
             ready,
             life,
         })
+    }
+
+    fn log_start(&self, config: &Config) {
+        let controllers = self.controllers.iter().map(Controller::name);
+        tracing::info!(
+            program = self.name,
+            version = self.version,
+            sendo = env!("CARGO_PKG_VERSION"),
+            cluster = config.host,
+            controllers = ?controllers.collect::<Vec<_>>(),
+            "starting"
+        );
     }
 }
 
@@ -251,10 +264,14 @@ impl Life {
             alone,
         } = groups;
         start_group(everywhere.work, &self.failures);
+        let mut recorder = None;
         for Group { election, work } in alone.into_iter().chain([leader]) {
             match election {
                 None => start_group(work, &self.failures),
-                Some(election) => self.elect(election, work),
+                Some(election) => {
+                    let recorder = recorder.get_or_insert_with(|| self.recorder(&self.name));
+                    self.elect(election, work, recorder.clone());
+                }
             }
         }
         Ok(ready)
@@ -289,6 +306,7 @@ impl Life {
     ) -> Result<()> {
         let all_ready = async {
             join_all(ready).await;
+            tracing::info!(program = self.name, "ready");
             self.tell_ready.send_replace(true);
             std::future::pending::<()>().await;
         };
@@ -354,12 +372,7 @@ impl Life {
             .of_group(controller.declaration.elected)
             .child(&name);
         let stopping = world.tasks().stopping().clone();
-        let events = self.client(&name, &self.rooms.events, None);
-        let options = RecorderOptions {
-            api: self.config.events,
-            metrics: EventMetrics::new(&self.metrics, &name),
-        };
-        let recorder = Recorder::start(events, &self.rooms.events, &name, options);
+        let recorder = self.recorder(&name);
         let surroundings = Surroundings {
             cache: self.cache.clone(),
             client: self.client(&name, &world, gates.writes),
@@ -403,6 +416,16 @@ impl Life {
         let part = Part { name, tasks, busy };
         self.parts.add(&part);
         part
+    }
+
+    /// Records events in the name of a controller, or of the program.
+    fn recorder(&self, name: &str) -> Recorder {
+        let client = self.client(name, &self.rooms.events, None);
+        let options = RecorderOptions {
+            api: self.config.events,
+            metrics: EventMetrics::new(&self.metrics, name),
+        };
+        Recorder::start(client, &self.rooms.events, name, options)
     }
 
     /// A client in the name of a part; a leader's writes pass its gate.

@@ -2,14 +2,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use sendo::election::ElectionOptions;
 use sendo::{
-    Action, Clock, Config, Context, Controller, Elected, Manager, ObjectExt, Running, alone,
-    everywhere, on_leader,
+    Action, Clock, Config, Context, Controller, Elected, Manager, ObjectExt, Running, Selection,
+    alone, everywhere, on_leader,
 };
 
-use crate::{Log, Place, SECOND, metric};
+use crate::{Log, Place, SECOND, Tracing, metric};
 
 pub(crate) fn elected(place: &Place, name: &str) -> Config {
     let mut config = place.config(name);
@@ -70,6 +70,69 @@ async fn one_replica_works_and_another_takes_over_within_seconds_of_a_clean_end(
     assert_eq!(log.take(), ["two a"]);
     assert_eq!(holder(&place, "program").await.as_deref(), Some("two"));
     place.end([two]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leads_is_recorded_as_events_about_the_lease() {
+    let place = Place::new(1).await;
+    let one = start(&place, "one", &Log::default());
+    place.pass(5 * SECOND).await;
+    one.stop().await.unwrap();
+    let lease = place.client.live().get::<Lease>("default/program").await;
+    let uid = lease.unwrap().unwrap().metadata.uid;
+    let live = place.client.live();
+    let events = live.list::<Event>(&Selection::default()).await.unwrap();
+    let mut told: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let about = &event.involved_object;
+            let is_lease = about.kind.as_deref() == Some("Lease")
+                && about.api_version.as_deref() == Some("coordination.k8s.io/v1");
+            assert!(is_lease && about.uid == uid, "{about:?}");
+            let reason = event.reason.as_deref().unwrap_or_default();
+            let message = event.message.as_deref().unwrap_or_default();
+            format!("{reason}: {message}")
+        })
+        .collect();
+    told.sort();
+    let words = ["one became leader", "one stopped leading"];
+    assert_eq!(told, words.map(|words| format!("LeaderElection: {words}")));
+    place.end([]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_logs_what_starts_when_it_is_ready_and_once_that_it_leads() {
+    let tracing = Tracing::start();
+    let place = Place::new(1).await;
+    let controller = Controller::new::<ConfigMap>()
+        .reconcile(|_: Arc<ConfigMap>, _: Context| async { Ok(Action::done()) });
+    let manager = Manager::new("program")
+        .version("1.2.3")
+        .controller(controller);
+    let running = manager.start(elected(&place, "one")).unwrap();
+    running.ready().await;
+    place.pass(10 * SECOND).await;
+    place.end([running]).await;
+    let lines = tracing.lines();
+    let of = |message: &str| {
+        let lines = lines.iter().filter(|line| line.contains("INFO"));
+        let mut lines = lines.filter(|line| line.contains(message));
+        let line = lines.next();
+        let line = line.unwrap_or_else(|| panic!("{message} is not in {lines:?}"));
+        assert!(lines.next().is_none(), "{message}: twice");
+        line.clone()
+    };
+    let starting = of(": starting ");
+    for part in [
+        "program=\"program\"",
+        "version=\"1.2.3\"",
+        "cluster=\"kubernetes\"",
+        "controllers=[\"configmap\"]",
+    ] {
+        assert!(starting.contains(part), "{part} is not in {starting}");
+    }
+    of(": ready ");
+    assert!(of(": leading ").contains("identity=one"));
 }
 
 #[tokio::test(start_paused = true)]
