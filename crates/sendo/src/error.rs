@@ -4,7 +4,7 @@ use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::client;
+use crate::transport;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -79,8 +79,8 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(source: E) -> Self {
         let source: Box<dyn StdError + Send + Sync> = Box::new(source);
         let conflict = source
-            .downcast_ref::<client::Error>()
-            .is_some_and(client::Error::is_conflict);
+            .downcast_ref::<transport::Error>()
+            .is_some_and(transport::Error::is_conflict);
         Error {
             category: if conflict {
                 Category::Conflict
@@ -144,6 +144,14 @@ impl Undeclared {
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Option<&Self> {
         panic.downcast_ref()
     }
+}
+
+/// The text a panic was raised with.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .or_else(|| Undeclared::of_panic(panic).map(|undeclared| undeclared.0.as_str()))
+        .unwrap_or("(a panic without a message)")
 }
 
 impl fmt::Debug for Error {

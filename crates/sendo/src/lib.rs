@@ -101,6 +101,7 @@
 //! garbage is collected, and an hour passes in moments. See
 //! [testing](guide::testing) and [faults](guide::faults).
 
+mod action;
 pub mod cache;
 pub mod client;
 pub mod conditions;
@@ -114,15 +115,19 @@ pub mod events;
 pub mod guide;
 pub mod handler;
 pub mod health;
+mod hostname;
 pub mod manager;
 pub mod metrics;
+pub mod metrics_server;
 mod object;
+mod owner;
 pub mod predicate;
 pub mod queue;
 mod reader;
 mod serve;
 pub mod source;
 mod tls;
+mod transport;
 
 pub use cache::{Index, Listing, Selection, Selector};
 pub use client::{Client, Patch};

@@ -12,6 +12,7 @@ mod index;
 mod informer;
 mod listing;
 mod metadata;
+mod metrics;
 mod options;
 mod overlay;
 mod pack;
@@ -40,9 +41,8 @@ use self::applied::{Applied, Managers};
 use self::informer::Shared;
 use self::reader::Reader;
 use self::reflector::Reflector;
-use crate::client::request::Transport;
-use crate::client::to_json;
 use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
+use crate::transport::{Transport, to_json};
 
 pub(crate) use self::applied::Wanted;
 pub use self::index::{Index, IndexValue};

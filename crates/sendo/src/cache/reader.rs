@@ -11,9 +11,9 @@ use super::applied::Applied;
 use super::held::AnyObject;
 use super::metadata::KeptMetadata;
 use super::options::KindOptions;
-use crate::client::without_values;
-use crate::controller::panic_message;
+use crate::error::panic_message;
 use crate::object::Object;
+use crate::transport::without_values;
 
 /// All that an informer does with the type of its objects.
 pub(super) trait Reader: Send + Sync {

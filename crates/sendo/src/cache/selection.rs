@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::held::AnyObject;
 use super::selector::{FieldSelector, Selector};
+use crate::transport::Request;
 
 /// Which part of a kind is watched. The default is all of it.
 ///
@@ -83,7 +84,7 @@ impl Selection {
     }
 
     /// The field selector to send: the server also leaves out whole namespaces.
-    pub(crate) fn sent_fields(&self) -> FieldSelector {
+    fn sent_fields(&self) -> FieldSelector {
         let Namespaces::Except(these) = &self.namespaces else {
             return self.fields.clone();
         };
@@ -91,6 +92,15 @@ impl Selection {
             all.and_all(FieldSelector::not_equal("metadata.namespace", namespace))
         };
         these.iter().fold(self.fields.clone(), without)
+    }
+
+    /// Limits a list, a watch or a deletion of many to the selected objects.
+    pub(crate) fn restrict(&self, request: Request) -> Request {
+        let labels = self.labels.to_string();
+        let fields = self.sent_fields().to_string();
+        request
+            .query_if(!labels.is_empty(), "labelSelector", &labels)
+            .query_if(!fields.is_empty(), "fieldSelector", &fields)
     }
 
     fn selects_fields_of(&self, object: &dyn AnyObject) -> bool {

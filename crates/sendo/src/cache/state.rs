@@ -6,9 +6,9 @@ use std::time::Duration;
 use sendo_world::{Moment, Timestamp};
 
 use super::selection::Selection;
-use crate::client;
 use crate::error::with_causes;
 use crate::object::{Kind, ObjectKey};
+use crate::transport;
 
 /// How the watch of a kind is doing.
 ///
@@ -142,8 +142,8 @@ pub enum WatchError {
     Other(String),
 }
 
-impl From<client::Error> for WatchError {
-    fn from(error: client::Error) -> Self {
+impl From<transport::Error> for WatchError {
+    fn from(error: transport::Error) -> Self {
         let message = with_causes(&error);
         match error.code() {
             403 => WatchError::Forbidden(message),

@@ -9,10 +9,9 @@ use kube::core::Status;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::error::Error;
 use super::kind::KindClient;
-use super::request::Request;
 use crate::object::{Object, ObjectExt, ObjectKey, Uid};
+use crate::transport::{Error, Request};
 
 /// What came of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

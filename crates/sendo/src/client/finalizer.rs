@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::error::Error;
 use super::kind::KindClient;
 use super::patch::Patch;
-use crate::controller::Action;
+use crate::action::Action;
 use crate::object::{Object, ObjectExt};
+use crate::transport::Error;
 
 /// What a reconcile is to do after it has seen to its finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,14 +15,13 @@ use serde_json::{Value, json};
 
 use super::Client;
 use super::delete::{Delete, is_gone};
-use super::error::Error;
-use super::owner::{check_controller, set_controller};
-use super::patch::{Patch, to_json};
-use super::request::{Request, Transport};
+use super::patch::Patch;
 use super::subresource::Subresource;
 use super::target::Target;
 use crate::cache::{Selection, Wanted};
 use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
+use crate::owner::{check_controller, set_controller};
+use crate::transport::{Error, Request, Transport, to_json};
 
 /// The writes and live reads of one kind, for kinds known only at run time.
 /// Where the type knows its kind, [`Client`] has the same methods.
@@ -170,7 +169,7 @@ impl<K: Object> KindClient<K> {
     pub async fn delete_all(&self, selection: &Selection) -> Result<(), Error> {
         for namespace in selection.scopes() {
             let path = self.kind.path(namespace.as_deref());
-            let request = self.write(Method::DELETE, path).selecting(selection);
+            let request = selection.restrict(self.write(Method::DELETE, path));
             self.transport().send(&request).await?;
         }
         Ok(())
@@ -191,10 +190,8 @@ impl<K: Object> KindClient<K> {
         let mut all = Vec::new();
         for namespace in selection.scopes() {
             let path = self.kind.path(namespace.as_deref());
-            let request = Request::get(path)
-                .accept(self.accept_list())
-                .selecting(selection)
-                .query("limit", "500");
+            let request = Request::get(path).accept(self.accept_list());
+            let request = selection.restrict(request).query("limit", "500");
             all.extend(self.pages(request).await?);
         }
         Ok(all)

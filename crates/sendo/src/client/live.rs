@@ -1,9 +1,9 @@
 //! Reads that ask the API server.
 
 use super::Client;
-use super::error::Error;
 use crate::cache::Selection;
 use crate::object::{Kind, ObjectKey, Typed};
+use crate::transport::Error;
 
 /// Reads of the API server as it is now, past the cache. Each is a request.
 #[derive(Clone, Debug)]

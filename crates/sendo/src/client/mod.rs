@@ -2,19 +2,11 @@
 //! the API server itself.
 
 mod delete;
-mod error;
-#[cfg(test)]
-pub(crate) mod fake_api;
 mod finalizer;
-mod intercept;
 mod kind;
 mod live;
 mod modify;
-mod owner;
 mod patch;
-mod rate;
-pub(crate) mod request;
-pub(crate) mod retry;
 mod status;
 mod status_merge;
 mod subresource;
@@ -27,28 +19,23 @@ use std::time::Duration;
 use http::Method;
 use sendo_world::World;
 
-use self::request::{Request, Transport};
-use self::retry::Retries;
 use crate::cache::{Cache, Selection};
 use crate::metrics::ClientMetrics;
 use crate::object::{Kind, Object, Typed};
+use crate::transport::{Request, Retries, Transport};
 
 pub use delete::{Delete, Deletion, Propagation};
-pub use error::Error;
-pub(crate) use error::without_values;
 pub use finalizer::{CleanUp, Finalizer};
-pub use intercept::{Call, Interceptor};
 pub use kind::KindClient;
 pub use live::Live;
 pub use modify::{Change, Outcome};
-pub use owner::{OwnerError, set_controller, set_owner};
 pub use patch::Patch;
-pub(crate) use patch::to_json;
-pub use rate::{Rate, RateLimit};
-pub use request::Gate;
 pub use status::{BuiltIn, Derived, WithStatus};
 pub use subresource::Subresource;
 pub use target::{Given, Target};
+
+pub use crate::owner::{OwnerError, set_controller, set_owner};
+pub use crate::transport::{Call, Error, Interceptor, Rate, RateLimit, WriteGate};
 
 /// The API server as a program writes to it. Cheap to clone.
 ///
@@ -137,7 +124,7 @@ impl Client {
 
     /// This client, with every write passing `gate`: while that is closed
     /// writes fail without being sent, and those under way when it closes are cut off.
-    pub fn with_gate(&self, gate: Arc<dyn Gate>) -> Self {
+    pub fn with_gate(&self, gate: Arc<dyn WriteGate>) -> Self {
         self.with(|shared| shared.transport = shared.transport.clone().with_gate(gate))
     }
 

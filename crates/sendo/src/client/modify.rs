@@ -7,11 +7,11 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 use sendo_world::World;
 
-use super::error::Error;
 use super::kind::KindClient;
-use super::patch::{Patch, merge_patch, to_json};
+use super::patch::{Patch, merge_patch};
 use super::target::Target;
 use crate::object::{Object, ObjectExt, ObjectKey};
+use crate::transport::{Error, to_json};
 
 /// How often a change is tried before a conflict is given back.
 const ATTEMPTS: u32 = 5;

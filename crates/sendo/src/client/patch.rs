@@ -1,9 +1,8 @@
 //! Changes to a part of an object.
 
+use crate::transport::{Error, to_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-use super::error::{Error, without_values};
 
 /// A change to a part of an object, in one of the ways the API knows.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,19 +64,6 @@ impl Patch {
     pub(super) fn is_forced(&self) -> bool {
         matches!(self, Patch::Apply { force: true, .. })
     }
-}
-
-/// An object as JSON, to be compared or sent.
-///
-/// By way of its text, as that is how objects are written elsewhere: a second
-/// way for each type would be a second time all of its code.
-pub(crate) fn to_json<T: Serialize>(object: &T) -> Result<Value, Error> {
-    let text = serde_json::to_vec(object);
-    let json = text.and_then(|text| serde_json::from_slice(&text));
-    json.map_err(|error| {
-        let cause = without_values(&error);
-        Error::Refused(format!("the object cannot be written as JSON: {cause}"))
-    })
 }
 
 /// The merge patch that makes `after` out of `before`, `None` if they are equal.

@@ -4,12 +4,12 @@ use kube::core::Status;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::error::Error;
 use super::kind::KindClient;
 use super::modify::wait_after;
-use super::patch::{Patch, merge_patch, to_json};
+use super::patch::{Patch, merge_patch};
 use super::status_merge::{merge, touches_list};
 use crate::object::{Object, ObjectExt, ObjectKey};
+use crate::transport::{Error, to_json};
 
 /// A kind with a status. Implemented for what `#[derive(CustomResource)]` gives
 /// a status, and for the built-in kinds that have one.

@@ -6,10 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Client;
-use super::error::Error;
 use super::kind::decode;
 use super::patch::Patch;
-use super::request::Request;
+use crate::transport::{Error, Request};
 
 /// A subresource of an object, such as `scale`, `eviction` or `binding`.
 ///

@@ -18,7 +18,6 @@
 //! assert_eq!(controller.name(), "replicaset");
 //! ```
 
-mod action;
 mod builder;
 mod dynamic;
 mod problem;
@@ -29,6 +28,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -37,17 +37,16 @@ use sendo_world::World;
 use crate::cache::{Cache, Namespaces};
 use crate::client::Client;
 use crate::election::Gate;
-use crate::manager::Busy;
 use crate::metrics::Registry;
 use crate::object::Kind;
 use crate::queue::Limiter;
 use crate::reader::DeclaredRead;
 
-pub use action::Action;
 pub use builder::{ForKeys, ForObjects, Key};
 pub use dynamic::{WatchId, Watches};
 pub use reconcile::{Reconcile, ReconcileKey};
-pub(crate) use watch::panic_message;
+
+pub use crate::action::Action;
 
 /// A declared controller. Nothing happens until a manager runs it.
 pub struct Controller {
@@ -149,8 +148,11 @@ pub(crate) struct Prepared {
     /// Says if a reconcile runs on long after its time-out, or blocks its thread.
     pub(crate) stuck: Stuck,
     /// Names the keys that are being reconciled.
-    pub(crate) busy: Busy,
+    pub(crate) busy: BusyKeys,
 }
+
+/// Names the keys that a controller is reconciling.
+pub(crate) type BusyKeys = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// What is wrong with the workers of a controller, if anything is.
 pub(crate) type Stuck = Box<dyn Fn() -> Option<String> + Send + Sync>;

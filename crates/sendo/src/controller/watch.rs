@@ -7,7 +7,7 @@ use futures::stream::StreamExt;
 use tokio::sync::oneshot;
 
 use super::Key;
-use crate::error::Undeclared;
+use crate::error::{Undeclared, panic_message};
 use crate::handler::Handler;
 use crate::metrics::ControllerMetrics;
 use crate::queue::{Add, Priority, Queue, Reason};
@@ -90,12 +90,4 @@ async fn run<E, Q: Key>(source: Source<E>, handler: Handler<E, Q>, pump: Pump<Q>
             }
         }
     }
-}
-
-/// The text a panic was raised with.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .or_else(|| Undeclared::of_panic(panic).map(|undeclared| undeclared.0.as_str()))
-        .unwrap_or("(a panic without a message)")
 }

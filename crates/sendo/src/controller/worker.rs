@@ -10,12 +10,11 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::dynamic::{Watches, carry_out};
-use super::watch::{Pump, Watch, panic_message};
+use super::watch::{Pump, Watch};
 use super::workbench::Workbench;
-use super::{Action, Announce, Key, Prepared, Settings, Stuck, Surroundings};
+use super::{Action, Announce, BusyKeys, Key, Prepared, Settings, Stuck, Surroundings};
 use crate::context::{Context, Shared};
-use crate::error::{Category, Error, Result, Undeclared};
-use crate::manager::Busy;
+use crate::error::{Category, Error, Result, Undeclared, panic_message};
 use crate::metrics::{ControllerMetrics, Outcome, QueueMetrics};
 use crate::queue::{Options, Picked, Queue};
 use crate::reader::Reader;
@@ -201,7 +200,7 @@ impl<Q: Key> Crew<Q> {
         })
     }
 
-    fn busy(&self) -> Busy {
+    fn busy(&self) -> BusyKeys {
         let workbenches = self.workbenches.clone();
         Arc::new(move || {
             let keys = workbenches.iter().filter_map(Workbench::key);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sendo_world::{Clock, Moment};
 
-use crate::client;
+use crate::client::WriteGate;
 
 /// Says whether this process may act as the leader now. Clones are the same gate.
 ///
@@ -101,7 +101,7 @@ impl Gate {
     }
 }
 
-impl client::Gate for Gate {
+impl WriteGate for Gate {
     fn open_for(&self) -> Option<Duration> {
         let remaining = self.check().ok()?;
         Some(remaining.clip(Duration::MAX))

@@ -45,6 +45,5 @@ mod simulation_tests;
 mod tests;
 
 pub use gate::{Gate, NotLeader, Remaining};
-pub(crate) use options::hostname;
 pub use options::{ElectionOptions, InvalidOptions};
 pub use run::{Election, Leadership, Lost, Status};

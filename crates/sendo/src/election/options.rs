@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sendo_world::World;
 
+use crate::hostname::hostname;
 use crate::metrics::LeaderMetrics;
 
 /// Which lease to compete for, and in which rhythm.
@@ -103,15 +104,6 @@ pub enum InvalidOptions {
         /// The renew deadline.
         deadline: Duration,
     },
-}
-
-/// The name of this machine or pod.
-pub(crate) fn hostname() -> String {
-    let told = std::env::var("HOSTNAME").ok();
-    let name = told.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
-    let name = name.map(|name| name.trim().to_owned());
-    name.filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "localhost".to_owned())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::correlate::Known;
 use super::{EventsApi, Occurrence};
 use crate::client::{Client, Error, Patch};
-use crate::election::hostname;
+use crate::hostname::hostname;
 use crate::object::ObjectKey;
 
 /// The longest note and the longest name of a reporting instance that

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use sendo_world::World;
 
-use crate::controller::panic_message;
+use crate::error::panic_message;
 
 /// How long a check may take before it counts as failed.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -56,7 +56,7 @@ pub struct Config {
     /// interfaces. `None`, the default: nowhere.
     pub metrics_address: Option<String>,
     /// Whether metrics are served through TLS, and only to who may `get /metrics`;
-    /// not by default. See [`Security`](crate::metrics::Security).
+    /// not by default. See [`Security`](crate::metrics_server::Security).
     pub metrics_secure: bool,
     /// The folder of the certificate for that, with `tls.crt` and `tls.key`, which
     /// are read again when they change; by default one is made that is signed by itself.

@@ -44,7 +44,6 @@ pub use args::Args;
 pub use config::{ClientOf, Config};
 pub use runnable::{RunContext, Runnable, alone, everywhere, on_leader};
 pub use running::Running;
-pub(crate) use stop::Busy;
 pub use stop::DidNotStop;
 
 /// A program that is declared first and run later.

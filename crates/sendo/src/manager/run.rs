@@ -12,16 +12,17 @@ use futures::future::{BoxFuture, FutureExt, join_all};
 use sendo_world::{Stop, World};
 use tokio::sync::{mpsc, watch};
 
-use super::stop::{Busy, Part, Parts};
+use super::stop::{Part, Parts};
 use super::{Check, Config, Manager, RunContext, Runnable, Running, definitions};
 use crate::cache::{Cache, CacheOptions, Readiness};
 use crate::client::{Client, ClientOptions, RateLimit};
-use crate::controller::{Controller, Elected, Prepared, Surroundings, panic_message};
+use crate::controller::{BusyKeys, Controller, Elected, Prepared, Surroundings};
 use crate::election::{Election, Gate};
-use crate::error::{Error, Result, Undeclared};
+use crate::error::{Error, Result, Undeclared, panic_message};
 use crate::events::{Recorder, RecorderOptions};
 use crate::health::{self, Probes};
-use crate::metrics::{self, ClientMetrics, EventMetrics, Registry};
+use crate::metrics::{ClientMetrics, EventMetrics, Registry};
+use crate::metrics_server;
 use crate::reader::{DeclaredRead, Reader};
 use crate::serve::Listener;
 
@@ -343,10 +344,10 @@ impl Life {
             if self.config.metrics_secure {
                 let client = self.client(&self.name, world, None);
                 let folder = self.config.metrics_certificates.as_deref();
-                security = Some(metrics::Security::new(client, world, folder)?);
+                security = Some(metrics_server::Security::new(client, world, folder)?);
             }
             let serve = async move {
-                metrics::serve(listener, &room, &registry, security, &stop).await;
+                metrics_server::serve(listener, &room, &registry, security, &stop).await;
             };
             world.tasks().spawn("metrics", serve);
         }
@@ -411,7 +412,7 @@ impl Life {
     }
 
     /// Notes a part, whose tasks are those of `world`.
-    fn part(&self, name: String, world: &World, busy: Option<Busy>) -> Part {
+    fn part(&self, name: String, world: &World, busy: Option<BusyKeys>) -> Part {
         let tasks = world.tasks().clone();
         let part = Part { name, tasks, busy };
         self.parts.add(&part);

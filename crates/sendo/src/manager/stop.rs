@@ -13,6 +13,7 @@ use futures::future::join_all;
 use sendo_world::Tasks;
 
 use super::run::Life;
+use crate::controller::BusyKeys;
 
 /// How long tasks that are cut off have to be gone. They are dropped where they
 /// wait for something, so those that are not gone by then do not wait.
@@ -60,15 +61,12 @@ impl fmt::Display for DidNotStop {
 
 impl std::error::Error for DidNotStop {}
 
-/// Names the keys that a controller is reconciling.
-pub(crate) type Busy = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
-
 /// A controller or a runnable, as far as its end goes.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) tasks: Tasks,
-    pub(super) busy: Option<Busy>,
+    pub(super) busy: Option<BusyKeys>,
 }
 
 impl fmt::Display for Part {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -11,7 +12,6 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::{Labels, Registry};
-use crate::cache::{Cache, Figures};
 
 /// The families that [`Caches`] writes.
 pub(super) const COLLECTED: [&str; 6] = [
@@ -23,7 +23,19 @@ pub(super) const COLLECTED: [&str; 6] = [
     "sendo_watch_lag_seconds",
 ];
 
-type Source = Box<dyn Fn() -> Option<Vec<Figures>> + Send + Sync>;
+/// What one informer holds and how its watch is doing.
+pub(crate) struct InformerFigures {
+    pub(crate) kind: String,
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+    pub(crate) lists: u64,
+    pub(crate) restarts: u64,
+    /// How many of its watches fail.
+    pub(crate) failing: u64,
+    pub(crate) lag: Duration,
+}
+
+type Source = Box<dyn Fn() -> Option<Vec<InformerFigures>> + Send + Sync>;
 
 /// The caches that are asked at every scrape.
 #[derive(Default)]
@@ -36,15 +48,18 @@ impl fmt::Debug for Caches {
 }
 
 impl Registry {
-    /// Shows what `cache` holds and how its watches are doing, by kind, until it is dropped.
-    pub fn follow_cache(&self, cache: &Cache) {
+    /// Asks for figures at every scrape, until there are none.
+    pub(crate) fn follow_informers(
+        &self,
+        figures: impl Fn() -> Option<Vec<InformerFigures>> + Send + Sync + 'static,
+    ) {
         let mut caches = self
             .shared
             .caches
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        caches.push(Box::new(cache.figures()));
+        caches.push(Box::new(figures));
     }
 }
 
@@ -60,16 +75,13 @@ struct OfKind {
 }
 
 impl OfKind {
-    fn add(&mut self, figures: &Figures) {
-        let state = &figures.state;
-        self.objects += state.objects as u64;
+    fn add(&mut self, figures: &InformerFigures) {
+        self.objects += figures.objects;
         self.bytes += figures.bytes;
-        self.lists += state.lists;
-        let scopes = state.selection.scopes().len() as u64;
-        self.restarts += state.watches.saturating_sub(scopes);
-        self.failing += state.failures.len() as u64;
-        let lag = figures.lag.unwrap_or_default().as_secs_f64();
-        self.lag = self.lag.max(lag);
+        self.lists += figures.lists;
+        self.restarts += figures.restarts;
+        self.failing += figures.failing;
+        self.lag = self.lag.max(figures.lag.as_secs_f64());
     }
 }
 
@@ -80,8 +92,7 @@ impl Collector for Caches {
         caches.retain(|source| {
             let figures = source();
             for figures in figures.iter().flatten() {
-                let kind = figures.state.kind.to_string();
-                kinds.entry(kind).or_default().add(figures);
+                kinds.entry(figures.kind.clone()).or_default().add(figures);
             }
             figures.is_some()
         });

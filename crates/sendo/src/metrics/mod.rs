@@ -23,11 +23,9 @@ mod controller;
 mod events;
 mod exposition;
 mod format;
-mod guard;
 mod leader;
 mod process;
 mod queue;
-mod serve;
 mod source;
 
 use std::collections::BTreeSet;
@@ -46,13 +44,13 @@ pub use prometheus_client::registry::Metric;
 
 use crate::object::Kind;
 
+pub(crate) use cache::InformerFigures;
 pub use client::ClientMetrics;
 pub use controller::{ActiveWorker, ControllerMetrics, Outcome};
 pub use events::EventMetrics;
 pub use format::Format;
 pub use leader::LeaderMetrics;
 pub use queue::QueueMetrics;
-pub use serve::{Security, serve};
 
 /// The metrics of one manager. Clones share them.
 ///

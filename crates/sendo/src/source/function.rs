@@ -9,7 +9,7 @@ use sendo_world::{Stop, Timestamp, World};
 use tokio::sync::mpsc;
 
 use super::{Closed, Opening, Source, from_task, ready_then};
-use crate::controller::panic_message;
+use crate::error::panic_message;
 use crate::error::{Error, Result};
 
 /// How many events a function may be ahead of the handler.

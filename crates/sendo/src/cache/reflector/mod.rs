@@ -19,9 +19,8 @@ use self::wire::{Line, Page};
 use super::informer::Shared;
 use super::state::{Verb, WatchError};
 use super::store::Scope;
-use crate::client;
-use crate::client::request::{Request as HttpRequest, Transport};
 use crate::error::with_causes;
+use crate::transport::{self, Request as HttpRequest, Transport};
 
 pub(super) use self::machine::{Update, number};
 pub(super) use self::wire::Undecoded;
@@ -105,7 +104,7 @@ impl Reflector {
         }
     }
 
-    async fn fetch_page(&self, request: &HttpRequest) -> Result<Page, client::Error> {
+    async fn fetch_page(&self, request: &HttpRequest) -> Result<Page, transport::Error> {
         let bytes = self.transport.send(request).await?;
         let page = Page::decode(&bytes, self.informer.reader());
         page.map_err(|cause| request.codec_error(&cause))
@@ -190,13 +189,14 @@ impl Reflector {
     }
 
     fn request(&self, verb: Verb) -> HttpRequest {
-        HttpRequest::get(self.informer.kind().path(self.scope.as_deref()))
-            .accept(match (self.informer.reader().is_metadata(), verb) {
+        let path = self.informer.kind().path(self.scope.as_deref());
+        let request =
+            HttpRequest::get(path).accept(match (self.informer.reader().is_metadata(), verb) {
                 (false, _) => "application/json",
                 (true, Verb::List) => METADATA_LIST,
                 (true, Verb::Watch) => METADATA,
-            })
-            .selecting(self.informer.selection())
+            });
+        self.informer.selection().restrict(request)
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::super::held::AnyObject;
 use super::super::reader::Reader;
-use crate::client::without_values;
 use crate::object::ObjectKey;
+use crate::transport::without_values;
 
 /// One page of a list.
 pub(super) struct Page {

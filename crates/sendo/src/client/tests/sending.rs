@@ -4,7 +4,7 @@ use super::*;
 
 struct Lease(Mutex<Option<Duration>>);
 
-impl Gate for Lease {
+impl WriteGate for Lease {
     fn open_for(&self) -> Option<Duration> {
         *self.0.lock().unwrap()
     }

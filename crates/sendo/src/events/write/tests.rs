@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cache::{Cache, CacheOptions};
 use crate::client::ClientOptions;
-use crate::client::fake_api::{Call, FakeApi};
 use crate::events::{EventType, Recorder, WAITING};
 use crate::metrics::{Format, Registry};
+use crate::transport::fake_api::{Call, FakeApi};
 
 const EVENTS: &str = "/api/v1/namespaces/a/events";
 const SECOND: Duration = Duration::from_secs(1);

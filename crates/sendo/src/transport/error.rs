@@ -5,8 +5,8 @@ use std::time::Duration;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 
-use super::owner::OwnerError;
 use crate::object::Kind;
+use crate::owner::OwnerError;
 
 /// Why a request did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -127,7 +127,7 @@ impl Error {
     /// and admission may answer with anything. Where it comes from the uid, the
     /// words are those of `rest/delete.go` and `storage/interfaces.go`
     /// (Kubernetes: `apiserver/pkg/registry`, `apiserver/pkg/storage`).
-    pub(super) fn means_gone(&self) -> bool {
+    pub(crate) fn means_gone(&self) -> bool {
         let Error::Api(status) = self else {
             return false;
         };
@@ -174,4 +174,17 @@ pub(crate) fn without_values(error: &serde_json::Error) -> String {
         Some((_, expected)) => format!("expected {expected} at {place}"),
         None => format!("does not decode at {place}"),
     }
+}
+
+/// An object as JSON, to be compared or sent.
+///
+/// By way of its text, as that is how objects are written elsewhere: a second
+/// way for each type would be a second time all of its code.
+pub(crate) fn to_json<T: serde::Serialize>(object: &T) -> Result<serde_json::Value, Error> {
+    let text = serde_json::to_vec(object);
+    let json = text.and_then(|text| serde_json::from_slice(&text));
+    json.map_err(|error| {
+        let cause = without_values(&error);
+        Error::Refused(format!("the object cannot be written as JSON: {cause}"))
+    })
 }

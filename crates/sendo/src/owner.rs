@@ -43,7 +43,7 @@ pub fn set_controller<O: Typed, K: Object>(owner: &O, object: &mut K) -> Result<
 }
 
 /// Fails if `object` is controlled by another than `owner`.
-pub(super) fn check_controller<O: Typed, K: Object>(
+pub(crate) fn check_controller<O: Typed, K: Object>(
     owner: &O,
     object: &K,
 ) -> Result<(), OwnerError> {

@@ -147,7 +147,7 @@ impl std::fmt::Debug for Guard {
 mod tests {
     use super::*;
     use crate::cache::{Cache, CacheOptions};
-    use crate::client::fake_api::FakeApi;
+    use crate::transport::fake_api::FakeApi;
     use http::Method;
     use sendo_world::World;
     use serde_json::json;

@@ -303,5 +303,4 @@ impl Machine {
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
 mod tests;

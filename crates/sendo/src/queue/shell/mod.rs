@@ -324,5 +324,4 @@ impl<K: Hash + Eq + Clone + Debug + Send + 'static> Debug for Picked<K> {
 }
 
 #[cfg(test)]
-#[path = "shell_tests.rs"]
 mod tests;

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use crate::cache::{
     Cache, CacheOptions, Delivery, Informer, Namespaces, Selection, Subscription, WatchError,
 };
-use crate::client::fake_api::{FakeApi, Stream};
 use crate::object::{Kind, ObjectExt, Typed};
+use crate::transport::fake_api::{FakeApi, Stream};
 use crate::{Event, ObjectKey};
 
 const PATH: &str = "/api/v1/configmaps";

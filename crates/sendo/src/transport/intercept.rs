@@ -5,7 +5,7 @@ use http::Method;
 use super::error::Error;
 
 /// Sees every request of a client that was given it; see
-/// [`Client::with_interceptor`](super::Client::with_interceptor).
+/// [`Client::with_interceptor`](crate::Client::with_interceptor).
 ///
 /// For tests that make a certain write fail, for an audit, for a rule such as
 /// "never delete in this namespace". Watches are not seen.

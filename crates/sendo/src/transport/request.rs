@@ -18,7 +18,6 @@ use super::error::{Error, without_values};
 use super::intercept::{Call, Interceptor};
 use super::rate::RateLimit;
 use super::retry::Retries;
-use crate::cache::Selection;
 use crate::metrics::ClientMetrics;
 
 const JSON: &str = "application/json";
@@ -71,14 +70,6 @@ impl Request {
         } else {
             self
         }
-    }
-
-    /// Only the selected objects of a list, a watch or a deletion of many.
-    pub(crate) fn selecting(self, selection: &Selection) -> Self {
-        let labels = selection.labels.to_string();
-        let fields = selection.sent_fields().to_string();
-        self.query_if(!labels.is_empty(), "labelSelector", &labels)
-            .query_if(!fields.is_empty(), "fieldSelector", &fields)
     }
 
     pub(crate) fn accept(mut self, accept: &'static str) -> Self {
@@ -139,8 +130,8 @@ impl fmt::Display for Request {
     }
 }
 
-/// Decides whether this program may write now; see [`Client::with_gate`](super::Client::with_gate).
-pub trait Gate: Send + Sync {
+/// Decides whether this program may write now; see [`Client::with_gate`](crate::Client::with_gate).
+pub trait WriteGate: Send + Sync {
     /// How long from now writes are allowed, `None` if they are not. A write
     /// that would take longer is cut off.
     fn open_for(&self) -> Option<Duration>;
@@ -154,7 +145,7 @@ pub trait Gate: Send + Sync {
 
 /// A write on its way. Dropped before it is answered, the gate is told.
 struct OnItsWay<'a> {
-    gate: Option<&'a Arc<dyn Gate>>,
+    gate: Option<&'a Arc<dyn WriteGate>>,
     clock: &'a Clock,
     deadline: Moment,
 }
@@ -180,7 +171,7 @@ pub(crate) struct Transport {
     clock: Clock,
     user_agent: HeaderValue,
     timeout: Duration,
-    gate: Option<Arc<dyn Gate>>,
+    gate: Option<Arc<dyn WriteGate>>,
     retries: Option<Retries>,
     rate: Option<Arc<RateLimit>>,
     metrics: Option<ClientMetrics>,
@@ -206,7 +197,7 @@ impl Transport {
         }
     }
 
-    pub(crate) fn with_gate(mut self, gate: Arc<dyn Gate>) -> Self {
+    pub(crate) fn with_gate(mut self, gate: Arc<dyn WriteGate>) -> Self {
         self.gate = Some(gate);
         self
     }

@@ -336,5 +336,4 @@ impl Losses {
 }
 
 #[cfg(test)]
-#[path = "write_tests.rs"]
 mod tests;

@@ -404,5 +404,4 @@ pub(in crate::cache) fn number(version: &str) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
 mod tests;

@@ -1,13 +1,15 @@
 //! The page that a Prometheus server scrapes.
 
+mod guard;
+
 use std::path::Path;
 
 use http::StatusCode;
 use sendo_world::{Stop, World};
 
-use super::guard::Guard;
-use super::{Format, Registry};
+use self::guard::Guard;
 use crate::client::Client;
+use crate::metrics::{Format, Registry};
 use crate::serve::{Answer, Asked, Listener};
 use crate::tls::{Tls, TlsError};
 

@@ -504,5 +504,4 @@ fn number(at: usize) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "core_tests.rs"]
 mod tests;

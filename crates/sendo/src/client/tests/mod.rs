@@ -13,12 +13,12 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use sendo_world::World;
 use serde_json::{Value, json};
 
-use super::fake_api::{FakeApi, Stream};
 use super::*;
 use crate::cache::{CacheOptions, Informer, KindOptions};
 use crate::controller::Action;
 use crate::object::{ObjectExt, ObjectKey};
 use crate::source::AnyMeta;
+use crate::transport::fake_api::{FakeApi, Stream};
 
 const PATH: &str = "/api/v1/namespaces/a/configmaps";
 const ONE: &str = "/api/v1/namespaces/a/configmaps/one";
