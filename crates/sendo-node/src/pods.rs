@@ -14,7 +14,7 @@ use sendo::cache::{FieldSelector, Selection};
 use sendo::handler::map;
 use sendo::source::kind;
 use sendo::{
-    Action, Context, Controller, Elected, Event, EventType::*, ObjectExt, Reconcile, Result,
+    Action, Context, Controller, Elected, Event, EventSeverity::*, ObjectExt, Reconcile, Result,
     Timestamp, Uid, predicate,
 };
 

@@ -25,8 +25,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sendo::handler::map;
 use sendo::source::kind;
 use sendo::{
-    Action, Context, Controller, Event, EventType::*, Index, Manager, ObjectExt, ObjectKey, Reader,
-    Reconcile, Result, Uid, predicate,
+    Action, Context, Controller, Event, EventSeverity::*, Index, Manager, ObjectExt, ObjectKey,
+    Reader, Reconcile, Result, Uid, predicate,
 };
 
 use node_info::NodeInfo;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::client::Patch;
-use sendo::{Context, EventType::*, ObjectExt, Result};
+use sendo::{Context, EventSeverity::*, ObjectExt, Result};
 use serde_json::json;
 
 use crate::filter::{self, Reason};

@@ -19,8 +19,8 @@ use sendo::client::Patch;
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{
-    Action, Context, Controller, EventType, Index, Moment, ObjectExt, ObjectKey, Reader, Reconcile,
-    Result, Uid, predicate,
+    Action, Context, Controller, EventSeverity, Index, Moment, ObjectExt, ObjectKey, Reader,
+    Reconcile, Result, Uid, predicate,
 };
 use sendo_scheduler::taints::{taints, toleration};
 use serde_json::json;
@@ -117,7 +117,7 @@ impl Evictions {
 }
 
 fn record_event(cx: &Context, what: String) {
-    cx.event(EventType::Normal, "TaintManagerEviction", what);
+    cx.event(EventSeverity::Normal, "TaintManagerEviction", what);
 }
 
 /// Deletes a pod after setting the condition `DisruptionTarget`.

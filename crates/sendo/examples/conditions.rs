@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
-use sendo::EventType::{Normal, Warning};
+use sendo::EventSeverity::{Normal, Warning};
 use sendo::conditions::{self, News};
 use sendo::handler::map_object;
 use sendo::{Action, Context, Controller, Index, Manager, ObjectExt, ObjectKey, Result, source};

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-//! use sendo::EventType::Warning;
+//! use sendo::EventSeverity::Warning;
 //! use sendo::conditions::{self, News, State};
 //! # use sendo::{Context, ObjectExt};
 //! # use k8s_openapi::api::policy::v1::PodDisruptionBudget as Bar;

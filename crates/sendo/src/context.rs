@@ -9,14 +9,14 @@ use sendo_world::{Clock, Random, Stop, Timestamp, World};
 
 use crate::cache::Listing;
 use crate::client::{
-    self, Change, CleanUp, Client, Delete, Finalizer, Given, Live, Outcome, Patch, Target,
+    self, Change, CleanUp, Client, Delete, Finalizer, Given, Live, OperationResult, Patch, Target,
     WithStatus,
 };
 use crate::conditions;
 use crate::discovery::{self, ServedKind};
 use crate::election::Gate;
 use crate::error::Result;
-use crate::events::{EventType, Recorder};
+use crate::events::{EventSeverity, Recorder};
 use crate::object::{Kind, Object, ObjectKey, Typed};
 use crate::reader::Reader;
 
@@ -165,7 +165,7 @@ impl Context {
         &self,
         template: K,
         change: impl FnMut(&mut K) -> C,
-    ) -> Result<Outcome<K>, C::Error> {
+    ) -> Result<OperationResult<K>, C::Error> {
         self.client().create_or_update(template, change).await
     }
 
@@ -240,7 +240,7 @@ impl Context {
     /// Records an event about the object being reconciled. Never blocks and never fails.
     ///
     /// A controller with keys of its own has no such object: it uses [`Context::event_on`].
-    pub fn event(&self, kind: EventType, reason: &str, message: impl Into<String>) {
+    pub fn event(&self, kind: EventSeverity, reason: &str, message: impl Into<String>) {
         match &self.about {
             Some(about) => self.shared.recorder.event(about, kind, reason, message),
             None => tracing::warn!(
@@ -255,7 +255,7 @@ impl Context {
     pub fn event_on<K: Typed>(
         &self,
         object: &K,
-        kind: EventType,
+        kind: EventSeverity,
         reason: &str,
         message: impl Into<String>,
     ) {

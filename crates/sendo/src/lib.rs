@@ -135,14 +135,14 @@ pub use context::Context;
 pub use controller::{Action, Controller, Elected, Reconcile, ReconcileKey};
 pub use error::{Category, Error, Result, Undeclared};
 pub use event::Event;
-pub use events::EventType;
+pub use events::EventSeverity;
 pub use manager::{
-    ClientOf, Config, Manager, RunContext, Runnable, Running, alone, everywhere, on_leader,
+    ClientOf, Config, Manager, RunContext, Runnable, Running, elected_alone, everywhere, on_leader,
 };
 pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 pub use reader::Reader;
-pub use sendo_world::{Clock, Moment, Random, Timestamp, World};
-pub use serve::{Answer, Asked, BindError, Listener};
+pub use sendo_world::{Clock, Interval, Moment, Random, Stop, Tasks, Timestamp, World};
+pub use serve::{BindError, Listener, PageRequest, PageResponse};
 pub use tls::TlsError;
 
 // What is in the signatures above, so that a program need not guess the versions.

@@ -106,19 +106,19 @@ impl Listener {
     /// finish for 5 s and returns when no connection is left.
     ///
     /// ```no_run
-    /// use sendo::{Answer, Asked, Listener, Manager, everywhere};
+    /// use sendo::{PageResponse, PageRequest, Listener, Manager, everywhere};
     ///
     /// let program = Manager::new("greeter").runnable(everywhere("page", |cx| async move {
     ///     let listener = Listener::bind("127.0.0.1:8080", "PAGE_ADDRESS").await?;
-    ///     let page = |asked: Asked| async move { Answer::ok(format!("you asked for {}\n", asked.path)) };
+    ///     let page = |request: PageRequest| async move { PageResponse::ok(format!("you asked for {}\n", request.path)) };
     ///     listener.serve(cx.world(), cx.stopping(), page).await;
     ///     Ok(())
     /// }));
     /// ```
     pub async fn serve<H, F>(self, world: &World, stop: &Stop, handler: H)
     where
-        H: Fn(Asked) -> F + Clone + Send + 'static,
-        F: Future<Output = Answer> + Send + 'static,
+        H: Fn(PageRequest) -> F + Clone + Send + 'static,
+        F: Future<Output = PageResponse> + Send + 'static,
     {
         self.serve_with(None, world, stop, handler).await;
     }
@@ -131,8 +131,8 @@ impl Listener {
         stop: &Stop,
         handler: H,
     ) where
-        H: Fn(Asked) -> F + Clone + Send + 'static,
-        F: Future<Output = Answer> + Send + 'static,
+        H: Fn(PageRequest) -> F + Clone + Send + 'static,
+        F: Future<Output = PageResponse> + Send + 'static,
     {
         let connections = world.tasks().child("http");
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
@@ -176,12 +176,12 @@ impl Listener {
 async fn converse<S, H, F>(stream: S, world: &World, stop: &Stop, handler: H)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
-    H: Fn(Asked) -> F,
-    F: Future<Output = Answer>,
+    H: Fn(PageRequest) -> F,
+    F: Future<Output = PageResponse>,
 {
     let service = service_fn(move |request: Request<Incoming>| {
         let head_only = request.method() == Method::HEAD;
-        let answer = Asked::from(request).map(&handler);
+        let answer = PageRequest::from(request).map(&handler);
         async move {
             let answer = match answer {
                 Ok(answer) => answer.await,
@@ -208,7 +208,7 @@ where
 }
 
 /// What is asked of a handler: a GET or HEAD request.
-pub struct Asked {
+pub struct PageRequest {
     /// The path, without a slash at its end.
     pub path: String,
     query: String,
@@ -219,27 +219,30 @@ pub struct Asked {
 }
 
 /// Without what is secret.
-impl std::fmt::Debug for Asked {
+impl std::fmt::Debug for PageRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asked")
+        f.debug_struct("PageRequest")
             .field("path", &self.path)
             .field("query", &self.query)
             .finish_non_exhaustive()
     }
 }
 
-impl Asked {
-    fn from(request: Request<Incoming>) -> Result<Self, Answer> {
+impl PageRequest {
+    fn from(request: Request<Incoming>) -> Result<Self, PageResponse> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let status = StatusCode::METHOD_NOT_ALLOWED;
-            return Err(Answer::text(status, "only GET and HEAD are served here\n"));
+            return Err(PageResponse::text(
+                status,
+                "only GET and HEAD are served here\n",
+            ));
         }
         let header = |name: http::HeaderName| {
             let value = request.headers().get(name);
             let text = value.and_then(|value| value.to_str().ok());
             text.unwrap_or_default().to_owned()
         };
-        Ok(Asked {
+        Ok(PageRequest {
             path: request.uri().path().trim_end_matches('/').to_owned(),
             query: request.uri().query().unwrap_or_default().to_owned(),
             accept: header(http::header::ACCEPT),
@@ -257,7 +260,7 @@ impl Asked {
 
 /// What a handler answers.
 #[derive(Debug)]
-pub struct Answer {
+pub struct PageResponse {
     /// The status code.
     pub status: StatusCode,
     /// The `Content-Type` header.
@@ -266,15 +269,15 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Answer {
+impl PageResponse {
     /// A page of plain text.
     pub fn ok(body: impl Into<String>) -> Self {
-        Answer::text(StatusCode::OK, body)
+        PageResponse::text(StatusCode::OK, body)
     }
 
     /// Plain text with another status.
     pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
-        Answer {
+        PageResponse {
             status,
             content_type: "text/plain; charset=utf-8",
             body: body.into(),
@@ -283,7 +286,7 @@ impl Answer {
 
     /// That there is no such page.
     pub fn not_found() -> Self {
-        Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+        PageResponse::text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
 
     fn into_response(self, head_only: bool) -> Response<Full<Bytes>> {
@@ -324,8 +327,8 @@ pub(crate) mod tests {
     /// Serves `handler` on a free port of the loopback while `client` runs.
     pub(crate) async fn while_serving<H, F, C>(handler: H, client: impl FnOnce(SocketAddr) -> C)
     where
-        H: Fn(Asked) -> F + Clone + Send + 'static,
-        F: Future<Output = Answer> + Send + 'static,
+        H: Fn(PageRequest) -> F + Clone + Send + 'static,
+        F: Future<Output = PageResponse> + Send + 'static,
         C: Future<Output = ()>,
     {
         let world = World::seeded(1);
@@ -340,8 +343,8 @@ pub(crate) mod tests {
         assert!(world.tasks().running().is_empty());
     }
 
-    async fn echo(asked: Asked) -> Answer {
-        Answer::text(StatusCode::OK, asked.path)
+    async fn echo(asked: PageRequest) -> PageResponse {
+        PageResponse::text(StatusCode::OK, asked.path)
     }
 
     #[tokio::test]

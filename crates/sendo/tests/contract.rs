@@ -18,7 +18,7 @@ use sendo::client::{Client, ClientOptions, Deletion, Finalizer};
 use sendo::election::ElectionOptions;
 use sendo::events::EventsApi;
 use sendo::{
-    Action, Config, Context, Controller, EventType, Kind, Manager, ObjectExt, ObjectKey, Typed,
+    Action, Config, Context, Controller, EventSeverity, Kind, Manager, ObjectExt, ObjectKey, Typed,
     World,
 };
 use sendo_server::{ApiServer, Options, User};
@@ -411,7 +411,7 @@ async fn a_program_reconciles_elects_and_tells() {
                         secret.metadata.name = map.metadata.name.clone();
                         secret.metadata.namespace = map.metadata.namespace.clone();
                         cx.apply_owned(&map, secret).await?;
-                        cx.event(EventType::Normal, "Made", "a Secret");
+                        cx.event(EventSeverity::Normal, "Made", "a Secret");
                         seen.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(Action::done())

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use sendo::{
-    Action, Context, Controller, Error, EventType::*, Index, Manager, ObjectExt, Patch, Result, Uid,
+    Action, Context, Controller, Error, EventSeverity::*, Index, Manager, ObjectExt, Patch, Result,
+    Uid,
 };
 use serde_json::json;
 

@@ -8,8 +8,8 @@ use sendo::conditions::{self, News};
 use sendo::handler::map;
 use sendo::predicate::{annotations_changed, generation_changed};
 use sendo::{
-    Action, Context, Controller, EventType::*, Manager, ObjectExt, ObjectKey, Reader, Reconcile,
-    Result, on_leader, source,
+    Action, Context, Controller, EventSeverity::*, Manager, ObjectExt, ObjectKey, Reader,
+    Reconcile, Result, on_leader, source,
 };
 
 use crate::Options;

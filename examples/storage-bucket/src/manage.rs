@@ -6,7 +6,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sendo::conditions::{self, State};
-use sendo::{Context, EventType::*, Result, Timestamp};
+use sendo::{Context, EventSeverity::*, Result, Timestamp};
 
 use crate::api::{Creation, DeletionPolicy, ManagementPolicy, StorageBucket};
 use crate::store::{Access, Created, Health, Problem, Reason};

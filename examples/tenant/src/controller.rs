@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use sendo::client::{CleanUp, Finalizer};
 use sendo::conditions::{self, News};
 use sendo::metrics::Counter;
-use sendo::{Action, Context, EventType::*, Index, ObjectExt, Reconcile, Result, Uid};
+use sendo::{Action, Context, EventSeverity::*, Index, ObjectExt, Reconcile, Result, Uid};
 
 use crate::access;
 use crate::api::Tenant;

@@ -1,6 +1,6 @@
 //! The page that every replica serves: the list of tenants, in plain text.
 
-use sendo::{Answer, Asked, Listener, ObjectExt, Result, RunContext};
+use sendo::{Listener, ObjectExt, PageRequest, PageResponse, Result, RunContext};
 
 use crate::api::Tenant;
 
@@ -13,10 +13,10 @@ pub(crate) async fn serve(cx: RunContext, address: Option<String>) -> Result<()>
     tracing::info!(address = %listener.address(), "serving /tenants");
     let answer = {
         let cx = cx.clone();
-        move |asked: Asked| {
-            let answer = match asked.path.as_str() {
-                "/tenants" => Answer::ok(page(&cx)),
-                _ => Answer::not_found(),
+        move |request: PageRequest| {
+            let answer = match request.path.as_str() {
+                "/tenants" => PageResponse::ok(page(&cx)),
+                _ => PageResponse::not_found(),
             };
             async move { answer }
         }

@@ -28,8 +28,8 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{
-    Action, Context, Controller, EventType::Warning, Index, ObjectExt, ObjectKey, Reader, Result,
-    Selector, Uid,
+    Action, Context, Controller, EventSeverity::Warning, Index, ObjectExt, ObjectKey, Reader,
+    Result, Selector, Uid,
 };
 
 use self::rollout::Rollout;

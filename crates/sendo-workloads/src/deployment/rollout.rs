@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use sendo::{Context, EventType::*, ObjectExt, ObjectKey, Result, client};
+use sendo::{Context, EventSeverity::*, ObjectExt, ObjectKey, Result, client};
 
 use super::bounds::Bounds;
 use super::conditions::{Conditions, PROGRESSING, reason};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{self, PodTemplateSpec};
-use sendo::{Context, EventType::*, ObjectExt, client};
+use sendo::{Context, EventSeverity::*, ObjectExt, client};
 
 use super::rank;
 use crate::claim::controller_reference;

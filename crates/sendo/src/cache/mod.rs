@@ -101,8 +101,8 @@ pub(crate) struct Figures {
 enum Holders {
     /// Somebody who never says that it is enough.
     Somebody,
-    /// So many [`Lease`]s, and nobody else.
-    Leases(usize),
+    /// So many [`KeepAlive`]s, and nobody else.
+    KeptAlive(usize),
 }
 
 /// Informers in the order in which they are listed. The type is compared last:
@@ -168,14 +168,14 @@ impl Cache {
     /// lease, if nobody else has asked for it.
     ///
     /// Must be called inside a tokio runtime.
-    pub fn lease<K: Object>(&self, kind: Kind, selection: Selection) -> Lease<K> {
+    pub fn keep_alive<K: Object>(&self, kind: Kind, selection: Selection) -> KeepAlive<K> {
         let id = self.id::<K>(&kind, &selection);
         let mut informers = self.lock();
         let running = self.running::<K>(&mut informers, id.clone());
-        if let Holders::Leases(leases) = &mut running.holders {
-            *leases += 1;
+        if let Holders::KeptAlive(keep_alives) = &mut running.holders {
+            *keep_alives += 1;
         }
-        Lease {
+        KeepAlive {
             informer: Informer::new(running.informer.clone()),
             cache: self.clone(),
             id,
@@ -246,7 +246,7 @@ impl Cache {
             informer: shared,
             leader,
             tasks,
-            holders: Holders::Leases(0),
+            holders: Holders::KeptAlive(0),
         }
     }
 
@@ -273,9 +273,9 @@ impl Cache {
         let Some(running) = informers.get_mut(id) else {
             return;
         };
-        if let Holders::Leases(leases) = &mut running.holders {
-            *leases -= 1;
-            if *leases == 0 {
+        if let Holders::KeptAlive(keep_alives) = &mut running.holders {
+            *keep_alives -= 1;
+            if *keep_alives == 0 {
                 self.end(&mut informers, id);
             }
         }
@@ -547,29 +547,29 @@ impl Cache {
     }
 }
 
-/// A wish to have an informer; see [`Cache::lease`]. Dropping it ends the wish.
-pub struct Lease<K: Object> {
+/// Keeps an informer running; see [`Cache::keep_alive`]. It may end when this is dropped.
+pub struct KeepAlive<K: Object> {
     informer: Informer<K>,
     cache: Cache,
     id: InformerId,
 }
 
-impl<K: Object> Lease<K> {
+impl<K: Object> KeepAlive<K> {
     /// The informer.
     pub fn informer(&self) -> &Informer<K> {
         &self.informer
     }
 }
 
-impl<K: Object> Drop for Lease<K> {
+impl<K: Object> Drop for KeepAlive<K> {
     fn drop(&mut self) {
         self.cache.give_back(&self.id);
     }
 }
 
-impl<K: Object> fmt::Debug for Lease<K> {
+impl<K: Object> fmt::Debug for KeepAlive<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lease").field(&self.informer).finish()
+        f.debug_tuple("KeepAlive").field(&self.informer).finish()
     }
 }
 

@@ -28,7 +28,7 @@ pub use delete::{Delete, Deletion, Propagation};
 pub use finalizer::{CleanUp, Finalizer};
 pub use kind::KindClient;
 pub use live::Live;
-pub use modify::{Change, Outcome};
+pub use modify::{Change, OperationResult};
 pub use patch::Patch;
 pub use status::{BuiltIn, Derived, WithStatus};
 pub use subresource::Subresource;
@@ -276,7 +276,7 @@ impl Client {
         &self,
         template: K,
         change: impl FnMut(&mut K) -> C,
-    ) -> Result<Outcome<K>, C::Error> {
+    ) -> Result<OperationResult<K>, C::Error> {
         self.typed().create_or_update(template, change).await
     }
 
@@ -285,7 +285,7 @@ impl Client {
         &self,
         template: K,
         change: impl FnMut(&mut K) -> C,
-    ) -> Result<Outcome<K>, C::Error> {
+    ) -> Result<OperationResult<K>, C::Error> {
         self.typed().create_or_patch(template, change).await
     }
 

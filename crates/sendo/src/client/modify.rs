@@ -21,7 +21,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(10);
 
 /// What came of a change that may have been none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<K> {
+pub enum OperationResult<K> {
     /// The object was not there and was created.
     Created(K),
     /// The object was changed.
@@ -30,13 +30,13 @@ pub enum Outcome<K> {
     Unchanged(K),
 }
 
-impl<K> Outcome<K> {
+impl<K> OperationResult<K> {
     /// The object as it is now.
     pub fn into_object(self) -> K {
         match self {
-            Outcome::Created(object) | Outcome::Updated(object) | Outcome::Unchanged(object) => {
-                object
-            }
+            OperationResult::Created(object)
+            | OperationResult::Updated(object)
+            | OperationResult::Unchanged(object) => object,
         }
     }
 }
@@ -112,7 +112,7 @@ impl<K: Object> KindClient<K> {
         &self,
         template: K,
         change: impl FnMut(&mut K) -> C,
-    ) -> Result<Outcome<K>, C::Error> {
+    ) -> Result<OperationResult<K>, C::Error> {
         self.create_or(template, change, Sent::Whole).await
     }
 
@@ -124,7 +124,7 @@ impl<K: Object> KindClient<K> {
         &self,
         template: K,
         change: impl FnMut(&mut K) -> C,
-    ) -> Result<Outcome<K>, C::Error> {
+    ) -> Result<OperationResult<K>, C::Error> {
         self.create_or(template, change, Sent::Difference).await
     }
 
@@ -134,7 +134,7 @@ impl<K: Object> KindClient<K> {
         template: K,
         mut change: impl FnMut(&mut K) -> C,
         sent: Sent,
-    ) -> Result<Outcome<K>, C::Error> {
+    ) -> Result<OperationResult<K>, C::Error> {
         let key = ObjectKey::of(&template);
         let mut attempt = 1;
         loop {
@@ -148,7 +148,7 @@ impl<K: Object> KindClient<K> {
                 }
                 None => {
                     let object = changed(&template, &mut change)?;
-                    self.create(&object).await.map(Outcome::Created)
+                    self.create(&object).await.map(OperationResult::Created)
                 }
             };
             match written {
@@ -158,7 +158,7 @@ impl<K: Object> KindClient<K> {
         }
     }
 
-    async fn patch_change(&self, known: &Arc<K>, changed: K) -> Result<Outcome<K>, Error> {
+    async fn patch_change(&self, known: &Arc<K>, changed: K) -> Result<OperationResult<K>, Error> {
         let whole = |object: &K| {
             let mut json = to_json(object)?;
             if let Some(members) = json.as_object_mut() {
@@ -167,10 +167,10 @@ impl<K: Object> KindClient<K> {
             Ok::<_, Error>(json)
         };
         match merge_patch(&whole(known)?, &whole(&changed)?) {
-            None => Ok(Outcome::Unchanged(changed)),
+            None => Ok(OperationResult::Unchanged(changed)),
             Some(difference) => {
                 let written = self.patch(known, Patch::Merge(difference)).await?;
-                Ok(Outcome::Updated(written))
+                Ok(OperationResult::Updated(written))
             }
         }
     }
@@ -183,11 +183,11 @@ impl<K: Object> KindClient<K> {
         }
     }
 
-    async fn write_change(&self, known: &K, changed: K) -> Result<Outcome<K>, Error> {
+    async fn write_change(&self, known: &K, changed: K) -> Result<OperationResult<K>, Error> {
         if to_json(&changed)? == to_json(known)? {
-            return Ok(Outcome::Unchanged(changed));
+            return Ok(OperationResult::Unchanged(changed));
         }
-        Ok(Outcome::Updated(self.update(&changed).await?))
+        Ok(OperationResult::Updated(self.update(&changed).await?))
     }
 
     fn not_found(&self, key: &ObjectKey) -> Error {

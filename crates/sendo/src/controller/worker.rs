@@ -15,7 +15,7 @@ use super::workbench::Workbench;
 use super::{Action, Announce, BusyKeys, Key, Prepared, Settings, Stuck, Surroundings};
 use crate::context::{Context, Shared};
 use crate::error::{Category, Error, Result, Undeclared, panic_message};
-use crate::metrics::{ControllerMetrics, Outcome, QueueMetrics};
+use crate::metrics::{ControllerMetrics, QueueMetrics, ReconcileResult};
 use crate::queue::{Options, Picked, Queue};
 use crate::reader::Reader;
 use crate::source::Opening;
@@ -287,7 +287,7 @@ impl<Q: Key> Crew<Q> {
     }
 
     /// Puts the key where its result says, and reports what went wrong.
-    fn conclude(&self, picked: &Picked<Q>, result: Result<Action>) -> Outcome {
+    fn conclude(&self, picked: &Picked<Q>, result: Result<Action>) -> ReconcileResult {
         match result {
             Ok(action) => {
                 picked.forget();
@@ -295,11 +295,11 @@ impl<Q: Key> Crew<Q> {
                     tell(picked.key());
                 }
                 match action.again_after {
-                    None => Outcome::Success,
+                    None => ReconcileResult::Success,
                     Some(delay) => {
                         let priority = action.priority.unwrap_or(picked.priority());
                         picked.again_after(delay, priority);
-                        Outcome::RequeueAfter
+                        ReconcileResult::RequeueAfter
                     }
                 }
             }
@@ -307,20 +307,20 @@ impl<Q: Key> Crew<Q> {
                 Category::Conflict => {
                     tracing::debug!(%error, "somebody else was faster; reconciling again");
                     picked.retry();
-                    Outcome::Conflict
+                    ReconcileResult::Conflict
                 }
                 Category::Failure => {
                     let attempts = picked.attempts() + 1;
                     let again_in = picked.retry();
                     let key = picked.key();
                     tracing::error!(controller = %self.name, %key, %error, attempts, ?again_in, "reconcile failed");
-                    Outcome::Error
+                    ReconcileResult::Error
                 }
                 Category::Terminal => {
                     let key = picked.key();
                     tracing::error!(controller = %self.name, %key, %error, "reconcile failed; no retry until something changes");
                     picked.forget();
-                    Outcome::TerminalError
+                    ReconcileResult::TerminalError
                 }
             },
         }

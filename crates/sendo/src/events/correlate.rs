@@ -234,7 +234,7 @@ impl<K: Ord + Clone, V> Remembered<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::EventType;
+    use crate::events::EventSeverity;
     use k8s_openapi::api::core::v1::ObjectReference;
 
     fn at(object: &str, message: &str, second: i64) -> Occurrence {
@@ -244,7 +244,7 @@ mod tests {
                 ..ObjectReference::default()
             },
             related: None,
-            kind: EventType::Normal,
+            kind: EventSeverity::Normal,
             reason: "Reason".to_owned(),
             action: "Reason".to_owned(),
             message: message.to_owned(),

@@ -27,20 +27,20 @@ use crate::metrics::EventMetrics;
 /// about 1 KB, so a full queue 16 MB; an empty one takes next to nothing.
 const WAITING: usize = 16 * 1024;
 
-/// What kind of news an event is.
+/// The `type` of a Kubernetes Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EventType {
+pub enum EventSeverity {
     /// As it should be.
     Normal,
     /// Something somebody should look at.
     Warning,
 }
 
-impl EventType {
+impl EventSeverity {
     fn as_str(self) -> &'static str {
         match self {
-            EventType::Normal => "Normal",
-            EventType::Warning => "Warning",
+            EventSeverity::Normal => "Normal",
+            EventSeverity::Warning => "Warning",
         }
     }
 }
@@ -85,7 +85,7 @@ struct Shared {
 struct Occurrence {
     about: ObjectReference,
     related: Option<ObjectReference>,
-    kind: EventType,
+    kind: EventSeverity,
     reason: String,
     action: String,
     message: String,
@@ -127,7 +127,7 @@ impl Recorder {
     pub fn event(
         &self,
         about: &ObjectReference,
-        kind: EventType,
+        kind: EventSeverity,
         reason: &str,
         message: impl Into<String>,
     ) {
@@ -141,7 +141,7 @@ impl Recorder {
         &self,
         about: &ObjectReference,
         related: Option<&ObjectReference>,
-        kind: EventType,
+        kind: EventSeverity,
         reason: &str,
         action: &str,
         message: impl Into<String>,

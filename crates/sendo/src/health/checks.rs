@@ -27,7 +27,7 @@ type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send +
 /// A check of that name exists already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a check named {0} exists already: choose another name")]
-pub struct NameTaken(String);
+pub struct CheckNameTaken(String);
 
 impl fmt::Debug for Checks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +45,7 @@ impl Checks {
     /// what is wrong. One that takes longer than 10 s or panics has failed.
     ///
     /// The error is shown to whoever can reach the probes.
-    pub fn add<C, F, E>(&self, name: &str, check: C) -> Result<(), NameTaken>
+    pub fn add<C, F, E>(&self, name: &str, check: C) -> Result<(), CheckNameTaken>
     where
         C: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -62,14 +62,14 @@ impl Checks {
 
     /// Adds a check that may pass and still have something to remark, which
     /// `?verbose` shows.
-    pub(crate) fn add_with_remarks<C, F>(&self, name: &str, check: C) -> Result<(), NameTaken>
+    pub(crate) fn add_with_remarks<C, F>(&self, name: &str, check: C) -> Result<(), CheckNameTaken>
     where
         C: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = Result<String, String>> + Send + 'static,
     {
         let mut checks = self.lock();
         if checks.contains_key(name) {
-            return Err(NameTaken(name.to_owned()));
+            return Err(CheckNameTaken(name.to_owned()));
         }
         let check: Check = Arc::new(move || check().boxed());
         checks.insert(name.to_owned(), check);
@@ -204,6 +204,6 @@ mod tests {
         let checks = Checks::new();
         let fine = || async { Ok::<(), String>(()) };
         assert_eq!(checks.add("a", fine), Ok(()));
-        assert_eq!(checks.add("a", fine), Err(NameTaken("a".into())));
+        assert_eq!(checks.add("a", fine), Err(CheckNameTaken("a".into())));
     }
 }

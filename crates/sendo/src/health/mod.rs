@@ -8,7 +8,7 @@
 //! use sendo::health::Checks;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), sendo::health::NameTaken> {
+//! # async fn main() -> Result<(), sendo::health::CheckNameTaken> {
 //! let ready = Checks::new();
 //! ready.add("database", || async { Err("connection refused") })?;
 //! let report = ready.run(&sendo::World::seeded(1), &[]).await;
@@ -21,5 +21,5 @@
 mod checks;
 mod serve;
 
-pub use checks::{Checks, NameTaken, Report};
+pub use checks::{CheckNameTaken, Checks, Report};
 pub use serve::{Probes, serve};

@@ -4,7 +4,7 @@ use http::StatusCode;
 use sendo_world::{Stop, World};
 
 use super::Checks;
-use crate::serve::{Answer, Asked, Listener};
+use crate::serve::{Listener, PageRequest, PageResponse};
 
 /// The checks behind the two probes.
 #[derive(Clone, Debug, Default)]
@@ -20,50 +20,50 @@ pub struct Probes {
 /// After the stop, probes under way may finish; no connection is left on return.
 pub async fn serve(listener: Listener, world: &World, probes: &Probes, stop: &Stop) {
     let (probes, inner) = (probes.clone(), world.clone());
-    let handler = move |asked: Asked| {
+    let handler = move |request: PageRequest| {
         let (probes, world) = (probes.clone(), inner.clone());
-        async move { answer(&probes, &world, &asked).await }
+        async move { answer(&probes, &world, &request).await }
     };
     listener.serve(world, stop, handler).await;
 }
 
-async fn answer(probes: &Probes, world: &World, asked: &Asked) -> Answer {
-    let mut segments = asked.path.trim_start_matches('/').splitn(2, '/');
+async fn answer(probes: &Probes, world: &World, request: &PageRequest) -> PageResponse {
+    let mut segments = request.path.trim_start_matches('/').splitn(2, '/');
     let (probe, check) = (segments.next().unwrap_or_default(), segments.next());
     let checks = match probe {
         "healthz" => &probes.live,
         "readyz" => &probes.ready,
-        _ => return Answer::not_found(),
+        _ => return PageResponse::not_found(),
     };
     match check {
         Some(name) => one(checks, world, name).await,
-        None => all(checks, world, asked, probe).await,
+        None => all(checks, world, request, probe).await,
     }
 }
 
-async fn one(checks: &Checks, world: &World, name: &str) -> Answer {
+async fn one(checks: &Checks, world: &World, name: &str) -> PageResponse {
     match checks.run_one(world, name).await {
-        Some(Ok(())) => Answer::text(StatusCode::OK, "ok"),
+        Some(Ok(())) => PageResponse::text(StatusCode::OK, "ok"),
         Some(Err(cause)) => failed(format!("internal server error: {cause}\n")),
-        None => Answer::not_found(),
+        None => PageResponse::not_found(),
     }
 }
 
-async fn all(checks: &Checks, world: &World, asked: &Asked, probe: &str) -> Answer {
-    let exclude: Vec<&str> = asked.parameters("exclude").collect();
+async fn all(checks: &Checks, world: &World, request: &PageRequest, probe: &str) -> PageResponse {
+    let exclude: Vec<&str> = request.parameters("exclude").collect();
     let report = checks.run(world, &exclude).await;
     let lines = report.lines();
     if !report.passed() {
         return failed(format!("{lines}{probe} check failed\n"));
     }
-    match asked.parameters("verbose").next() {
-        Some(_) => Answer::text(StatusCode::OK, format!("{lines}{probe} check passed\n")),
-        None => Answer::text(StatusCode::OK, "ok"),
+    match request.parameters("verbose").next() {
+        Some(_) => PageResponse::text(StatusCode::OK, format!("{lines}{probe} check passed\n")),
+        None => PageResponse::text(StatusCode::OK, "ok"),
     }
 }
 
-fn failed(body: String) -> Answer {
-    Answer::text(StatusCode::INTERNAL_SERVER_ERROR, body)
+fn failed(body: String) -> PageResponse {
+    PageResponse::text(StatusCode::INTERNAL_SERVER_ERROR, body)
 }
 
 #[cfg(test)]
@@ -79,9 +79,9 @@ mod tests {
         let broken = || async { Err("no connection") };
         probes.ready.add("store", broken).unwrap();
         let world = World::seeded(1);
-        let handler = move |asked: Asked| {
+        let handler = move |request: PageRequest| {
             let (probes, world) = (probes.clone(), world.clone());
-            async move { answer(&probes, &world, &asked).await }
+            async move { answer(&probes, &world, &request).await }
         };
         let (send, receive) = tokio::sync::oneshot::channel();
         while_serving(handler, |address| async move {

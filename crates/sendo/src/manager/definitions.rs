@@ -140,9 +140,11 @@ async fn apply(client: &Client, clock: &Clock, wanted: &CustomResourceDefinition
             }
         };
         match client.create_or_update(wanted.clone(), change).await {
-            Ok(client::Outcome::Created(_)) => tracing::info!(name, "kind installed"),
-            Ok(client::Outcome::Updated(_)) => tracing::info!(name, "kind brought up to date"),
-            Ok(client::Outcome::Unchanged(_)) => {}
+            Ok(client::OperationResult::Created(_)) => tracing::info!(name, "kind installed"),
+            Ok(client::OperationResult::Updated(_)) => {
+                tracing::info!(name, "kind brought up to date")
+            }
+            Ok(client::OperationResult::Unchanged(_)) => {}
             Err(error) if is_passing(&error) => {
                 tracing::warn!(name, %error, "cannot install the kind yet");
                 clock.sleep(AGAIN).await;

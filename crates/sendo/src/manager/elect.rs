@@ -9,7 +9,7 @@ use super::run::{Life, Work, start_group};
 use super::stop::{LET_GO, Part};
 use crate::election::{Election, ElectionOptions, Status};
 use crate::error::Result;
-use crate::events::{EventType, Recorder};
+use crate::events::{EventSeverity, Recorder};
 use crate::metrics::LeaderMetrics;
 
 impl Life {
@@ -48,7 +48,7 @@ impl Life {
             let record = |change: &str| {
                 let message = format!("{} {change}", election.identity());
                 let (lease, reason) = (&leadership.lease, "LeaderElection");
-                recorder.event(lease, EventType::Normal, reason, message);
+                recorder.event(lease, EventSeverity::Normal, reason, message);
             };
             record("became leader");
             start_group(work, &failures);

@@ -36,13 +36,13 @@ use kube::CustomResourceExt;
 use crate::cache::{CacheOptions, KindOptions, Selection};
 use crate::controller::{Controller, Declaration};
 use crate::error::{Error, Result};
-use crate::metrics::{Metric, NameTaken, Registry};
+use crate::metrics::{Metric, MetricNameTaken, Registry};
 use crate::object::{Kind, Object, Typed};
 use crate::reader::DeclaredRead;
 
 pub use args::Args;
 pub use config::{ClientOf, Config};
-pub use runnable::{RunContext, Runnable, alone, everywhere, on_leader};
+pub use runnable::{RunContext, Runnable, elected_alone, everywhere, on_leader};
 pub use running::Running;
 pub use stop::DidNotStop;
 
@@ -70,7 +70,7 @@ pub(crate) struct Check {
 }
 
 /// A metric of the user's own, registered when the manager starts.
-pub(crate) type OwnMetric = Box<dyn FnOnce(&Registry) -> Result<(), NameTaken> + Send>;
+pub(crate) type OwnMetric = Box<dyn FnOnce(&Registry) -> Result<(), MetricNameTaken> + Send>;
 
 pub(crate) type CheckFn = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 

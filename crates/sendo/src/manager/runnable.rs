@@ -54,7 +54,7 @@ where
 }
 
 /// Work for one replica at a time, elected for it alone; see [`Elected::Alone`].
-pub fn alone<F>(name: &str, run: impl FnOnce(RunContext) -> F + Send + 'static) -> Runnable
+pub fn elected_alone<F>(name: &str, run: impl FnOnce(RunContext) -> F + Send + 'static) -> Runnable
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {

@@ -69,7 +69,7 @@ impl Families {
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReconcileResult {
     /// Nothing more to do.
     Success,
     /// To run again after a time.
@@ -82,14 +82,14 @@ pub enum Outcome {
     Conflict,
 }
 
-impl Outcome {
+impl ReconcileResult {
     /// The value of the `result` label.
     fn result(self) -> &'static str {
         match self {
-            Outcome::Success => "success",
-            Outcome::RequeueAfter => "requeue_after",
-            Outcome::Error | Outcome::TerminalError => "error",
-            Outcome::Conflict => "conflict",
+            ReconcileResult::Success => "success",
+            ReconcileResult::RequeueAfter => "requeue_after",
+            ReconcileResult::Error | ReconcileResult::TerminalError => "error",
+            ReconcileResult::Conflict => "conflict",
         }
     }
 }
@@ -116,16 +116,16 @@ impl ControllerMetrics {
     pub fn new(registry: &Registry, controller: &str) -> Self {
         let families = &registry.families().controller;
         let labels = vec![("controller", controller.to_owned())];
-        let total = |outcome: Outcome| {
+        let total = |outcome: ReconcileResult| {
             let result = ("result", outcome.result().to_owned());
             let labels = vec![labels[0].clone(), result];
             families.total.get_or_create_owned(&labels)
         };
         ControllerMetrics {
-            success: total(Outcome::Success),
-            requeue_after: total(Outcome::RequeueAfter),
-            error: total(Outcome::Error),
-            conflict: total(Outcome::Conflict),
+            success: total(ReconcileResult::Success),
+            requeue_after: total(ReconcileResult::RequeueAfter),
+            error: total(ReconcileResult::Error),
+            conflict: total(ReconcileResult::Conflict),
             errors: families.errors.get_or_create_owned(&labels),
             terminal: families.terminal.get_or_create_owned(&labels),
             panics: families.panics.get_or_create_owned(&labels),
@@ -154,19 +154,22 @@ impl ControllerMetrics {
     }
 
     /// Counts a reconcile that ended.
-    pub fn reconciled(&self, outcome: Outcome, took: Duration) {
+    pub fn reconciled(&self, outcome: ReconcileResult, took: Duration) {
         self.time.observe(took.as_secs_f64());
         let total = match outcome {
-            Outcome::Success => &self.success,
-            Outcome::RequeueAfter => &self.requeue_after,
-            Outcome::Error | Outcome::TerminalError => &self.error,
-            Outcome::Conflict => &self.conflict,
+            ReconcileResult::Success => &self.success,
+            ReconcileResult::RequeueAfter => &self.requeue_after,
+            ReconcileResult::Error | ReconcileResult::TerminalError => &self.error,
+            ReconcileResult::Conflict => &self.conflict,
         };
         total.inc();
-        if matches!(outcome, Outcome::Error | Outcome::TerminalError) {
+        if matches!(
+            outcome,
+            ReconcileResult::Error | ReconcileResult::TerminalError
+        ) {
             self.errors.inc();
         }
-        if outcome == Outcome::TerminalError {
+        if outcome == ReconcileResult::TerminalError {
             self.terminal.inc();
         }
     }
@@ -205,11 +208,11 @@ mod tests {
         let active = metrics.active();
         drop(metrics.active());
         for outcome in [
-            Outcome::Success,
-            Outcome::RequeueAfter,
-            Outcome::Error,
-            Outcome::TerminalError,
-            Outcome::Conflict,
+            ReconcileResult::Success,
+            ReconcileResult::RequeueAfter,
+            ReconcileResult::Error,
+            ReconcileResult::TerminalError,
+            ReconcileResult::Conflict,
         ] {
             metrics.reconciled(outcome, Duration::from_millis(30));
         }

@@ -14,7 +14,7 @@
 //!
 //! let page = registry.encode(Format::Prometheus);
 //! assert!(page.contains("\nbuckets_checked_total 1\n"));
-//! # Ok::<(), sendo::metrics::NameTaken>(())
+//! # Ok::<(), sendo::metrics::MetricNameTaken>(())
 //! ```
 
 mod cache;
@@ -46,7 +46,7 @@ use crate::object::Kind;
 
 pub(crate) use cache::InformerFigures;
 pub use client::ClientMetrics;
-pub use controller::{ActiveWorker, ControllerMetrics, Outcome};
+pub use controller::{ActiveWorker, ControllerMetrics, ReconcileResult};
 pub use events::EventMetrics;
 pub use format::Format;
 pub use leader::LeaderMetrics;
@@ -95,7 +95,7 @@ struct Families {
 /// A metric of that name exists already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a metric named {0} is registered already: choose another name, or share the first one")]
-pub struct NameTaken(String);
+pub struct MetricNameTaken(String);
 
 impl Default for Registry {
     fn default() -> Self {
@@ -160,7 +160,12 @@ impl Registry {
     /// Registers a metric under the name it is scraped by: a counter's ends in `_total`.
     ///
     /// Keep a clone of the metric to change it; clones share their value.
-    pub fn register(&self, name: &str, help: &str, metric: impl Metric) -> Result<(), NameTaken> {
+    pub fn register(
+        &self,
+        name: &str,
+        help: &str,
+        metric: impl Metric,
+    ) -> Result<(), MetricNameTaken> {
         self.lock().register(name, help, metric)
     }
 
@@ -185,14 +190,19 @@ impl Registry {
 }
 
 impl Registered {
-    fn register(&mut self, name: &str, help: &str, metric: impl Metric) -> Result<(), NameTaken> {
+    fn register(
+        &mut self,
+        name: &str,
+        help: &str,
+        metric: impl Metric,
+    ) -> Result<(), MetricNameTaken> {
         // The encoder adds a counter's suffix by itself.
         let family = match metric.metric_type() {
             MetricType::Counter => name.strip_suffix("_total").unwrap_or(name),
             _ => name,
         };
         if !self.names.insert(family.to_owned()) {
-            return Err(NameTaken(name.to_owned()));
+            return Err(MetricNameTaken(name.to_owned()));
         }
         // It also ends the help with a full stop, but does not escape it.
         let help = help.trim_end_matches('.');
@@ -217,7 +227,7 @@ mod tests {
     fn a_name_is_registered_once() {
         let registry = Registry::new();
         let again = registry.register("workqueue_adds_total", "x", Counter::<u64>::default());
-        assert_eq!(again, Err(NameTaken("workqueue_adds_total".into())));
+        assert_eq!(again, Err(MetricNameTaken("workqueue_adds_total".into())));
         let first = registry.register("mine", "x", Gauge::<i64>::default());
         let second = registry.register("mine", "x", Gauge::<i64>::default());
         assert_eq!((first.is_ok(), second.is_ok()), (true, false));
@@ -235,7 +245,8 @@ mod tests {
     #[test]
     fn two_registries_do_not_know_each_other() {
         let (one, other) = (Registry::new(), Registry::new());
-        ControllerMetrics::new(&one, "only-here").reconciled(Outcome::Success, Default::default());
+        ControllerMetrics::new(&one, "only-here")
+            .reconciled(ReconcileResult::Success, Default::default());
         assert!(one.encode(Format::Prometheus).contains("only-here"));
         assert!(!other.encode(Format::Prometheus).contains("only-here"));
     }

@@ -12,7 +12,7 @@ use k8s_openapi::api::authorization::v1::{
 use sendo_world::{Clock, Moment};
 
 use crate::client::{Client, Error};
-use crate::serve::Answer;
+use crate::serve::PageResponse;
 
 /// How long an answer of the API server holds.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -49,13 +49,16 @@ impl Guard {
     }
 
     /// What to answer in place of `path`, if who asks may not see it.
-    pub(super) async fn refusal(&self, authorization: &str, path: &str) -> Option<Answer> {
+    pub(super) async fn refusal(&self, authorization: &str, path: &str) -> Option<PageResponse> {
         let token = authorization
             .strip_prefix("Bearer ")
             .unwrap_or_default()
             .trim();
         if token.is_empty() {
-            return Some(Answer::text(StatusCode::UNAUTHORIZED, "Unauthorized\n"));
+            return Some(PageResponse::text(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized\n",
+            ));
         }
         let asked = (token.to_owned(), path.to_owned());
         let verdict = match self.remembered(&asked) {
@@ -65,14 +68,17 @@ impl Guard {
                 Err(error) => {
                     tracing::warn!(%error, "cannot ask who may see the metrics");
                     let status = StatusCode::INTERNAL_SERVER_ERROR;
-                    return Some(Answer::text(status, "Authentication failed\n"));
+                    return Some(PageResponse::text(status, "Authentication failed\n"));
                 }
             },
         };
         match verdict {
             Verdict::Allowed => None,
-            Verdict::Unknown => Some(Answer::text(StatusCode::UNAUTHORIZED, "Unauthorized\n")),
-            Verdict::Forbidden => Some(Answer::text(StatusCode::FORBIDDEN, "Forbidden\n")),
+            Verdict::Unknown => Some(PageResponse::text(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized\n",
+            )),
+            Verdict::Forbidden => Some(PageResponse::text(StatusCode::FORBIDDEN, "Forbidden\n")),
         }
     }
 

@@ -10,7 +10,7 @@ use sendo_world::{Stop, World};
 use self::guard::Guard;
 use crate::client::Client;
 use crate::metrics::{Format, Registry};
-use crate::serve::{Answer, Asked, Listener};
+use crate::serve::{Listener, PageRequest, PageResponse};
 use crate::tls::{Tls, TlsError};
 
 /// Serves `registry` on `/metrics` until `stop`: in plain HTTP or, with
@@ -27,21 +27,21 @@ pub async fn serve(
 ) {
     let registry = registry.clone();
     let (tls, guard) = security.map(|s| (s.tls, s.guard)).unzip();
-    let handler = move |asked: Asked| {
+    let handler = move |request: PageRequest| {
         let (registry, guard) = (registry.clone(), guard.clone());
         async move {
             let refusal = match &guard {
-                Some(guard) => guard.refusal(&asked.authorization, &asked.path).await,
+                Some(guard) => guard.refusal(&request.authorization, &request.path).await,
                 None => None,
             };
-            refusal.unwrap_or_else(|| answer(&registry, &asked))
+            refusal.unwrap_or_else(|| answer(&registry, &request))
         }
     };
     listener.serve_with(tls, world, stop, handler).await;
 }
 
 /// Metrics through TLS, for those only who show a token of somebody who may
-/// `get /metrics`: a TokenReview and a SubjectAccessReview, asked of the API
+/// `get /metrics`: a TokenReview and a SubjectAccessReview, request of the API
 /// server once a minute for each token.
 #[derive(Clone)]
 pub struct Security {
@@ -67,12 +67,12 @@ impl std::fmt::Debug for Security {
     }
 }
 
-fn answer(registry: &Registry, asked: &Asked) -> Answer {
-    if asked.path != "/metrics" {
-        return Answer::not_found();
+fn answer(registry: &Registry, request: &PageRequest) -> PageResponse {
+    if request.path != "/metrics" {
+        return PageResponse::not_found();
     }
-    let format = Format::accepted_by(&asked.accept);
-    Answer {
+    let format = Format::accepted_by(&request.accept);
+    PageResponse {
         status: StatusCode::OK,
         content_type: format.content_type(),
         body: registry.encode(format),
@@ -87,8 +87,8 @@ mod tests {
     #[tokio::test]
     async fn the_page_comes_in_the_format_the_scraper_prefers() {
         let registry = Registry::new();
-        let handler = move |asked: Asked| {
-            let answer = answer(&registry, &asked);
+        let handler = move |request: PageRequest| {
+            let answer = answer(&registry, &request);
             async move { answer }
         };
         while_serving(handler, |address| async move {

@@ -97,12 +97,12 @@ impl Limiter for TokenBucket {
 
 /// The longest delay of several limiters, each of which counts the retry.
 #[derive(Debug, Default)]
-pub struct Longest(Vec<Box<dyn Limiter>>);
+pub struct MaxOfLimiter(Vec<Box<dyn Limiter>>);
 
-impl Longest {
+impl MaxOfLimiter {
     /// No limiter yet: no delay.
     pub fn new() -> Self {
-        Longest::default()
+        MaxOfLimiter::default()
     }
 
     /// With one more.
@@ -113,7 +113,7 @@ impl Longest {
     }
 }
 
-impl Limiter for Longest {
+impl Limiter for MaxOfLimiter {
     fn delay(&mut self, attempts: u32, now: Moment) -> Duration {
         let delays = self.0.iter_mut().map(|one| one.delay(attempts, now));
         delays.max().unwrap_or_default()
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_longest_of_several_is_taken_and_all_of_them_count() {
-        let mut both = Longest::new()
+        let mut both = MaxOfLimiter::new()
             .and(Backoff::default())
             .and(TokenBucket::new(1.0, 1));
         assert_eq!(both.delay(0, at(0)), Duration::from_millis(5));

@@ -46,9 +46,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::core::{Added, Core, Pick, Ticket};
+pub use self::core::Added;
+#[doc(hidden)]
+pub use self::core::{Core, Pick, Ticket};
 pub use add::{Add, Priority};
-pub use limiter::{Backoff, Limiter, Longest, TokenBucket};
+pub use limiter::{Backoff, Limiter, MaxOfLimiter, TokenBucket};
 pub use reason::{Reason, Reasons};
 pub use shell::{Picked, Queue};
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{Item, Opening, Source, deliveries, from_task};
 use crate::Event;
-use crate::cache::{Cache, Index, IndexValue, Lease, Selection};
+use crate::cache::{Cache, Index, IndexValue, KeepAlive, Selection};
 use crate::discovery::served_kinds;
 use crate::error::with_causes;
 use crate::object::Kind;
@@ -115,7 +115,7 @@ struct Open {
     /// Whether its initial list has been delivered.
     ready: bool,
     stream: AbortHandle,
-    informer: Lease<AnyMeta>,
+    informer: KeepAlive<AnyMeta>,
 }
 
 impl Drop for Open {
@@ -211,8 +211,8 @@ impl Scan {
                 continue;
             }
             let cache = &self.opening.cache;
-            let lease = cache.lease::<AnyMeta>(kind.clone(), Selection::default());
-            let informer = lease.informer();
+            let keep_alive = cache.keep_alive::<AnyMeta>(kind.clone(), Selection::default());
+            let informer = keep_alive.informer();
             informer.was_discovered();
             let latency = self.opening.metrics.event_latency(&kind);
             let items = deliveries(informer.subscribe(), latency);
@@ -222,7 +222,7 @@ impl Scan {
             let open = Open {
                 ready: false,
                 stream,
-                informer: lease,
+                informer: keep_alive,
             };
             self.open.insert(kind, open);
         }

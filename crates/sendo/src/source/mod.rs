@@ -168,13 +168,13 @@ impl<K: Typed> From<KindSource<K>> for Source<Event<K>> {
         let mut source = Source::new(kind.to_string(), move |opening: Opening| {
             let selection = within::<K>(&selection, &opening.namespaces);
             if opening.removable {
-                let lease = opening.cache.lease::<K>(kind, selection);
-                let latency = opening.metrics.event_latency(lease.informer().kind());
-                let events = deliveries(lease.informer().subscribe(), latency);
+                let keep_alive = opening.cache.keep_alive::<K>(kind, selection);
+                let latency = opening.metrics.event_latency(keep_alive.informer().kind());
+                let events = deliveries(keep_alive.informer().subscribe(), latency);
                 // What is watched for this source alone is watched as long as it is there.
                 return events
                     .inspect(move |_| {
-                        let _kept = &lease;
+                        let _kept = &keep_alive;
                     })
                     .boxed();
             }

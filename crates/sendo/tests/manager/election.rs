@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use sendo::election::ElectionOptions;
 use sendo::{
     Action, Clock, Config, Context, Controller, Elected, Manager, ObjectExt, Running, Selection,
-    alone, everywhere, on_leader,
+    elected_alone, everywhere, on_leader,
 };
 
 use crate::{Log, Place, SECOND, Tracing, metric};
@@ -279,7 +279,7 @@ async fn parts_with_an_election_of_their_own_are_spread_over_the_replicas() {
     let log = Log::default();
     let part = |name: &'static str, who: &'static str| {
         let log = log.clone();
-        alone(name, move |cx| async move {
+        elected_alone(name, move |cx| async move {
             log.add(format!("{who} {name}"));
             cx.stopping().cancelled().await;
             Ok(())

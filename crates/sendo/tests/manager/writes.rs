@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget as Budget;
 use sendo::cache::{Cache, CacheOptions, Informer};
-use sendo::client::{CleanUp, Client, ClientOptions, Error, Finalizer, Outcome};
+use sendo::client::{CleanUp, Client, ClientOptions, Error, Finalizer, OperationResult};
 use sendo::conditions::{self, News};
 use sendo::{
     Action, Context, Controller, Kind, Manager, ObjectExt, ObjectKey, Random, Selection, Timestamp,
@@ -182,12 +182,12 @@ async fn create_or_patch_and_dry_runs_on_a_server() {
     };
     let client = &place.client;
     let made = client.create_or_patch(map("a", 0), set).await.unwrap();
-    assert!(matches!(made, Outcome::Created(_)));
+    assert!(matches!(made, OperationResult::Created(_)));
     let same = client.create_or_patch(map("a", 0), set).await.unwrap();
-    assert!(matches!(same, Outcome::Unchanged(_)));
+    assert!(matches!(same, OperationResult::Unchanged(_)));
     place.touch("a", 3).await;
     let patched = client.create_or_patch(map("a", 0), set).await.unwrap();
-    let Outcome::Updated(patched) = patched else {
+    let OperationResult::Updated(patched) = patched else {
         panic!("it was different");
     };
     assert_eq!(patched.data.unwrap().into_keys().collect::<Vec<_>>(), ["k"]);

@@ -66,7 +66,7 @@ async fn create_or_update_does_what_is_needed_and_no_more() {
         .create_or_update(template.clone(), set)
         .await
         .unwrap();
-    assert!(matches!(outcome, Outcome::Unchanged(_)));
+    assert!(matches!(outcome, OperationResult::Unchanged(_)));
 
     template.metadata.name = Some("two".to_owned());
     let answers = async {
@@ -77,7 +77,7 @@ async fn create_or_update_does_what_is_needed_and_no_more() {
         call.answer(201, json_map(11, json!({"k": "old"})));
     };
     let outcome = both(client.create_or_update(template, set), answers).await;
-    assert!(matches!(outcome, Ok(Outcome::Created(_))));
+    assert!(matches!(outcome, Ok(OperationResult::Created(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,9 +195,12 @@ async fn a_patch_says_what_changed_or_creates() {
         assert_eq!(call.json()["data"], json!({"k": "new"}));
         call.answer(200, json_map(12, json!({"k": "new"})));
     });
-    assert!(matches!(patched.await.unwrap(), Outcome::Updated(_)));
+    assert!(matches!(
+        patched.await.unwrap(),
+        OperationResult::Updated(_)
+    ));
     let unchanged = client.create_or_patch(map(0, json!({})), set).await;
-    assert!(matches!(unchanged.unwrap(), Outcome::Unchanged(_)));
+    assert!(matches!(unchanged.unwrap(), OperationResult::Unchanged(_)));
 }
 
 #[tokio::test(start_paused = true)]

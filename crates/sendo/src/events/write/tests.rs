@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cache::{Cache, CacheOptions};
 use crate::client::ClientOptions;
-use crate::events::{EventType, Recorder, WAITING};
+use crate::events::{EventSeverity, Recorder, WAITING};
 use crate::metrics::{Format, Registry};
 use crate::transport::fake_api::{Call, FakeApi};
 
@@ -66,7 +66,12 @@ async fn names_are_in_the_order_of_the_events() {
     let (world, recorder, mut api) = setting();
     let mut names = Vec::new();
     for number in 0..20 {
-        recorder.event(&pod(), EventType::Normal, &format!("Reason{number}"), "");
+        recorder.event(
+            &pod(),
+            EventSeverity::Normal,
+            &format!("Reason{number}"),
+            "",
+        );
         let call = api.expect(Method::POST, EVENTS).await;
         names.push(accept(call));
         if number % 5 == 0 {
@@ -79,7 +84,7 @@ async fn names_are_in_the_order_of_the_events() {
 #[tokio::test(start_paused = true)]
 async fn an_event_is_written_beside_its_object() {
     let (_world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Warning, "Failed", "it did not work");
+    recorder.event(&pod(), EventSeverity::Warning, "Failed", "it did not work");
     let call = api.expect(Method::POST, EVENTS).await;
     let mut event = call.json();
     let name = event["metadata"].as_object_mut().unwrap().remove("name");
@@ -108,7 +113,7 @@ async fn events_about_cluster_scoped_objects_are_written_to_the_default_namespac
         name: Some("node-0".into()),
         ..ObjectReference::default()
     };
-    recorder.event(&node, EventType::Normal, "Ready", "up");
+    recorder.event(&node, EventSeverity::Normal, "Ready", "up");
     api.expect(Method::POST, "/api/v1/namespaces/default/events")
         .await;
 }
@@ -116,10 +121,10 @@ async fn events_about_cluster_scoped_objects_are_written_to_the_default_namespac
 #[tokio::test(start_paused = true)]
 async fn an_equal_event_only_counts_the_first_up() {
     let (world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let path = accept(api.expect(Method::POST, EVENTS).await);
     world.clock().sleep(60 * SECOND).await;
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let call = api.expect(Method::PATCH, &path).await;
     let expected = json!({"count": 2, "message": "done", "lastTimestamp": "2026-01-01T00:01:00Z"});
     assert_eq!(call.json(), expected);
@@ -128,22 +133,22 @@ async fn an_equal_event_only_counts_the_first_up() {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_was_deleted_meanwhile_is_written_anew_with_its_count() {
     let (_world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let path = accept(api.expect(Method::POST, EVENTS).await);
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let patch = api.expect(Method::PATCH, &path).await;
     patch.fail(404, "NotFound", "gone");
     let call = api.expect(Method::POST, EVENTS).await;
     assert_eq!(call.json()["count"], 2);
     assert_eq!(accept(call), path);
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     assert_eq!(api.expect(Method::PATCH, &path).await.json()["count"], 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_was_not_answered_is_sent_again_and_counted_once() {
     let (world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let first = api.expect(Method::POST, EVENTS).await;
     let name = first.json()["metadata"]["name"].clone();
     first.reset();
@@ -153,7 +158,7 @@ async fn an_event_that_was_not_answered_is_sent_again_and_counted_once() {
     assert_eq!(second.json()["metadata"]["name"], name);
     // The first had arrived.
     second.fail(409, "AlreadyExists", "it exists");
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let path = format!("{EVENTS}/{}", name.as_str().unwrap());
     for _ in 0..2 {
         let call = api.expect(Method::PATCH, &path).await;
@@ -166,7 +171,7 @@ async fn an_event_that_was_not_answered_is_sent_again_and_counted_once() {
 #[tokio::test(start_paused = true)]
 async fn what_the_server_refuses_is_not_sent_again() {
     let (_world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let call = api.expect(Method::POST, EVENTS).await;
     call.fail(403, "Forbidden", "no");
     api.expect_silence(600 * SECOND).await;
@@ -177,7 +182,7 @@ async fn what_the_server_refuses_is_not_sent_again() {
 async fn recording_never_waits_and_what_does_not_fit_is_counted() {
     let (_world, recorder, _api) = setting();
     for number in 0..WAITING + 100 {
-        recorder.event(&pod(), EventType::Normal, "Synced", number.to_string());
+        recorder.event(&pod(), EventSeverity::Normal, "Synced", number.to_string());
     }
     assert_eq!(recorder.lost(), 100);
 }
@@ -187,7 +192,7 @@ async fn a_start_with_five_thousand_new_objects_loses_no_event() {
     let (_world, recorder, mut api) = setting();
     for number in 0..5000 {
         for reason in ["Created", "Scaled", "Synced"] {
-            recorder.event(&named(number), EventType::Normal, reason, "done");
+            recorder.event(&named(number), EventSeverity::Normal, reason, "done");
         }
     }
     for _ in 0..15_000 {
@@ -200,7 +205,7 @@ async fn a_start_with_five_thousand_new_objects_loses_no_event() {
 async fn events_are_written_side_by_side_and_only_so_many() {
     let (_world, recorder, mut api) = setting();
     for number in 0..20 {
-        recorder.event(&named(number), EventType::Normal, "Synced", "done");
+        recorder.event(&named(number), EventSeverity::Normal, "Synced", "done");
     }
     let mut calls = Vec::new();
     for _ in 0..16 {
@@ -214,10 +219,10 @@ async fn events_are_written_side_by_side_and_only_so_many() {
 #[tokio::test(start_paused = true)]
 async fn what_happens_again_while_its_event_is_on_its_way_is_counted_in_one_write() {
     let (_world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let first = api.expect(Method::POST, EVENTS).await;
     for _ in 0..4 {
-        recorder.event(&pod(), EventType::Normal, "Synced", "done");
+        recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     }
     api.expect_silence(SECOND).await;
     let path = accept(first);
@@ -230,7 +235,7 @@ async fn what_happens_again_while_its_event_is_on_its_way_is_counted_in_one_writ
 async fn what_waits_behind_a_refused_event_is_created_with_its_count() {
     let (_world, recorder, mut api) = setting();
     for _ in 0..3 {
-        recorder.event(&pod(), EventType::Normal, "Synced", "done");
+        recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     }
     let refused = api.expect(Method::POST, EVENTS).await;
     refused.fail(403, "Forbidden", "not yet");
@@ -241,7 +246,7 @@ async fn what_waits_behind_a_refused_event_is_created_with_its_count() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_too_busy_is_asked_again() {
     let (_world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let call = api.expect(Method::POST, EVENTS).await;
     call.fail(503, "ServiceUnavailable", "later");
     accept(api.expect(Method::POST, EVENTS).await);
@@ -260,7 +265,7 @@ async fn losses_are_counted_by_reason_and_told_in_one_line() {
     };
     let (world, recorder, mut api) = setting_in(World::seeded(1), options);
     for number in 0..WAITING + 100 {
-        recorder.event(&named(number / 30), EventType::Normal, "Synced", "done");
+        recorder.event(&named(number / 30), EventSeverity::Normal, "Synced", "done");
     }
     let refuse = async {
         loop {
@@ -336,27 +341,27 @@ async fn events_have_the_time_of_a_clock_that_was_set() {
     let world = World::seeded(1).with_wall(move || *read.lock().unwrap());
     let (world, recorder, mut api) = setting_in(world, RecorderOptions::default());
     let set = |time: &str| *wall.lock().unwrap() = time.parse().unwrap();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let path = accept(api.expect(Method::POST, EVENTS).await);
     set("2026-03-01T13:00:00Z");
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let call = api.expect(Method::PATCH, &path).await;
     assert_eq!(call.json()["lastTimestamp"], "2026-03-01T13:00:00Z");
     call.answer(200, json!({}));
     set("2026-03-01T11:00:00Z");
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let call = api.expect(Method::PATCH, &path).await;
     assert_eq!(call.json()["lastTimestamp"], "2026-03-01T11:00:00Z");
     call.answer(200, json!({}));
 
     // A leap of the wall clock is no time in which a flood may go on.
     for _ in 0..30 {
-        recorder.event(&pod(), EventType::Normal, "Synced", "done");
+        recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     }
     world.clock().sleep(SECOND).await;
     let lost = recorder.lost();
     set("2026-03-02T11:00:00Z");
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     world.clock().sleep(SECOND).await;
     assert_eq!((lost, recorder.lost()), (8, 9));
 }
@@ -365,7 +370,7 @@ async fn events_have_the_time_of_a_clock_that_was_set() {
 async fn objects_whose_names_no_event_may_have_have_events() {
     let (_world, recorder, mut api) = setting();
     for object in ["system:node", &"a".repeat(250)] {
-        recorder.event(&named(object), EventType::Normal, "Synced", "done");
+        recorder.event(&named(object), EventSeverity::Normal, "Synced", "done");
         let call = api.expect(Method::POST, EVENTS).await;
         let event = call.json();
         assert_eq!(event["involvedObject"]["name"], object);
@@ -389,7 +394,7 @@ async fn a_flood_about_one_object_is_cut_off() {
     for number in 0..40 {
         let mut about = pod();
         about.field_path = Some(number.to_string());
-        recorder.event(&about, EventType::Normal, "Synced", "done");
+        recorder.event(&about, EventSeverity::Normal, "Synced", "done");
     }
     let flood_is_over = world.clock().timeout(60 * SECOND, answers).await;
     assert_eq!(flood_is_over, None::<()>);
@@ -400,7 +405,7 @@ async fn a_flood_about_one_object_is_cut_off() {
 async fn a_stop_lets_what_waits_be_written() {
     let (world, recorder, mut api) = setting();
     for name in ["x", "y", "z"] {
-        recorder.event(&pod(), EventType::Normal, "Synced", name);
+        recorder.event(&pod(), EventSeverity::Normal, "Synced", name);
     }
     let answers = async {
         for _ in 0..3 {
@@ -408,14 +413,14 @@ async fn a_stop_lets_what_waits_be_written() {
         }
     };
     futures::join!(world.tasks().stop(), answers);
-    recorder.event(&pod(), EventType::Normal, "Synced", "too late");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "too late");
     assert_eq!(recorder.lost(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_a_server_that_does_not_answer() {
     let (world, recorder, mut api) = setting();
-    recorder.event(&pod(), EventType::Normal, "Synced", "done");
+    recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let _unanswered = api.expect(Method::POST, EVENTS).await;
     let before = world.clock().now();
     world.tasks().stop().await;
@@ -436,7 +441,7 @@ async fn in_the_newer_api_what_is_repeated_is_a_series() {
         recorder.event_with(
             &pod(),
             Some(&node),
-            EventType::Normal,
+            EventSeverity::Normal,
             "Scheduled",
             "Binding",
             long.clone(),

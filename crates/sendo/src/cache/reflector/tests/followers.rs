@@ -182,12 +182,12 @@ async fn who_is_told_no_more_watches_by_itself_and_misses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn who_wants_to_know_no_more_is_told_no_more() {
     let mut it = watching().await;
-    let lease = it
+    let keep_alive = it
         .cache
-        .lease::<AnyMeta>(ConfigMap::kind(), Selection::default());
-    let described = lease.informer().clone();
+        .keep_alive::<AnyMeta>(ConfigMap::kind(), Selection::default());
+    let described = keep_alive.informer().clone();
     let mut told = told(&described).await;
-    drop(lease);
+    drop(keep_alive);
     assert_eq!(next(&mut told).await, "the end");
     it.watch.event("ADDED", map("two", 11));
     assert_eq!(next(&mut it.events).await, "created two@11");
