@@ -1,4 +1,4 @@
-//! The name of the machine or pod, by which replicas are told apart.
+//! The name of the machine or pod, by which replicas are distinguished.
 
 /// The name of this machine or pod.
 pub(crate) fn hostname() -> String {

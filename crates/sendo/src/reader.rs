@@ -147,7 +147,7 @@ pub(crate) fn short_type_name<K>() -> String {
     names.map(last).collect()
 }
 
-/// An informer whose type is known to who asks.
+/// An informer whose type is known to the caller.
 trait AnyInformer: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn is(&self, other: &dyn AnyInformer) -> bool;

@@ -1,8 +1,9 @@
 //! TLS for what a program serves.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -61,8 +62,7 @@ impl Tls {
 
     /// For the next connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        let current = self.current.lock();
-        let mut current = current.unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         if let Some(folder) = &self.folder
             && let Err(error) = current.read_again(folder)
         {

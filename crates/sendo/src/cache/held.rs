@@ -154,7 +154,7 @@ impl Codec {
         }
     }
 
-    /// The same object in less room, if that is possible by now.
+    /// The same object in less memory, if that is possible by now.
     pub(super) fn tighten(&self, held: Held) -> Held {
         match (&self.packer, &held) {
             (Some(packer), Held::Packed(packed)) if packer.can_do_better(packed) => {

@@ -89,7 +89,7 @@ impl<K, V> fmt::Debug for Index<K, V> {
     }
 }
 
-/// The entries of an index whose types are known only to who asks.
+/// The entries of an index whose types are known only to the caller.
 pub(super) trait Entries: Send + Sync {
     fn name(&self) -> &'static str;
     fn as_any(&self) -> &dyn Any;
@@ -117,7 +117,7 @@ impl<K: Object, V: IndexValue> Sorted<K, V> {
         }
     }
 
-    /// Indexes are told apart by where they are, not by name: a `static` has one address.
+    /// Indexes are distinguished by address, not by name: a `static` has one address.
     pub(super) fn is(&self, index: &'static Index<K, V>) -> bool {
         std::ptr::eq(self.index, index)
     }

@@ -7,6 +7,7 @@
 
 mod applied;
 mod cut;
+mod failure_log;
 mod held;
 mod index;
 mod informer;
@@ -25,16 +26,16 @@ mod snapshot;
 mod state;
 mod store;
 mod subscription;
-mod telling;
 
 use std::any::{TypeId, type_name};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::ClusterResourceScope;
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::{Tasks, World};
 
 use self::applied::{Applied, Managers};
@@ -82,7 +83,7 @@ type Prepare = Box<dyn Fn(&Arc<Shared>) + Send>;
 /// An informer and the owner of its tasks.
 struct Running {
     informer: Arc<Shared>,
-    /// The informer that this one is told by, if it has no watch of its own.
+    /// The informer that forwards its watch to this one, which then has none of its own.
     leader: Option<Arc<Shared>>,
     tasks: Tasks,
     holders: Holders,
@@ -148,7 +149,7 @@ impl Cache {
     }
 
     /// The informer of a kind, shared by all who ask with an equal selection.
-    /// The first who asks starts it.
+    /// The first call starts it.
     ///
     /// Metadata ([`AnyMeta`](crate::source::AnyMeta), any `PartialObjectMeta`) of
     /// objects that are watched whole already come with that watch, so that the
@@ -196,8 +197,7 @@ impl Cache {
     }
 
     fn prepare(&self) -> MutexGuard<'_, Vec<(TypeId, Prepare)>> {
-        let prepare = self.shared.prepare.lock();
-        prepare.unwrap_or_else(PoisonError::into_inner)
+        self.shared.prepare.lock()
     }
 
     /// The running informer; one that nobody holds, if there was none.
@@ -250,7 +250,7 @@ impl Cache {
         }
     }
 
-    /// Ends an informer. Those that it has told get a watch of their own.
+    /// Ends an informer. Those that it forwarded to get a watch of their own.
     fn end(&self, informers: &mut BTreeMap<InformerId, Running>, id: &InformerId) {
         let Some(ended) = informers.remove(id) else {
             return;
@@ -283,7 +283,7 @@ impl Cache {
 
     /// Ends the informer of a kind and selection for all who share it: its
     /// watch, its subscriptions, its place in [`Cache::states`]. What it showed
-    /// last stays readable for those who hold it; who asks anew starts another.
+    /// last stays readable for those who hold it; a new call starts another.
     pub fn forget<K: Object>(&self, kind: &Kind, selection: &Selection) {
         let id = self.id::<K>(kind, selection);
         self.end(&mut self.lock(), &id);
@@ -542,8 +542,7 @@ impl Cache {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<InformerId, Running>> {
-        let informers = self.shared.informers.lock();
-        informers.unwrap_or_else(PoisonError::into_inner)
+        self.shared.informers.lock()
     }
 }
 

@@ -22,7 +22,7 @@ pub struct CacheOptions {
     /// How long a request may take; a watch, to begin. 30 s by default.
     pub timeout: Duration,
     /// Whether `metadata.managedFields` are kept in memory. They are not by
-    /// default: they often take more room than all the rest.
+    /// default: they often take more memory than all the rest.
     pub keep_managed_fields: bool,
     /// How often every object is delivered again, as an update that changed
     /// nothing. Spread by a tenth, so that kinds do not come together; never
@@ -120,7 +120,7 @@ pub struct KindOptions<K> {
     pub(super) transform: Option<Transform<K>>,
     /// What is decoded of an object, by all of this.
     pub(super) part: Part,
-    /// What is decoded of its metadata, if that can be told apart.
+    /// What is decoded of its metadata, if that can be decoded separately.
     pub(super) metadata: Option<KeptMetadata>,
     /// What an object of metadata only is made from.
     pub(super) blank: Option<Arc<K>>,
@@ -167,7 +167,7 @@ impl<K> KindOptions<K> {
         self
     }
 
-    /// Keeps objects packed: in a tenth of the room or less, and decoded each
+    /// Keeps objects packed: in a tenth of the memory or less, and decoded each
     /// time they are read, but for a few that were read last. Worth it for kinds
     /// with many objects that are seldom read, such as Pods found by an index.
     ///
@@ -181,7 +181,7 @@ impl<K> KindOptions<K> {
     /// Reads only these fields of each object, beside its type and metadata:
     /// `status`, `spec.nodeName`, or in each element of a list,
     /// `spec.containers.resources`. The others are skipped before anything is
-    /// decoded, which spares time and room, and are as if they were not set.
+    /// decoded, which saves time and memory, and are as if they were not set.
     ///
     /// An object cut down like this must not be written back whole; the
     /// client's own read-and-write methods know that, and ask the API server.

@@ -1,9 +1,10 @@
-//! Objects in a tenth of their room: JSON, compressed with a dictionary that was
+//! Objects in a tenth of their memory: JSON, compressed with a dictionary that was
 //! trained on the first of them, decoded when they are read.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::held::{AnyObject, Held};
@@ -203,11 +204,11 @@ impl Packer {
     }
 
     fn hot(&self) -> MutexGuard<'_, Hot> {
-        self.hot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hot.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -10,7 +10,7 @@ use super::state::WatchState;
 /// counts as not ready.
 const FAILING_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is to be told of the caches, one sentence for each watch in trouble.
+/// What readiness reports of the caches, one sentence for each watch in trouble.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     /// What keeps the program from being ready.

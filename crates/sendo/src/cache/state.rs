@@ -19,7 +19,7 @@ pub struct WatchState {
     pub kind: Kind,
     /// The part of it that is watched.
     pub selection: Selection,
-    /// Whether the API server has told of the kind rather than the program, as for
+    /// Whether the kind was discovered on the API server rather than declared by the program, as for
     /// [`source::every_kind`](crate::source::every_kind).
     pub discovered: bool,
     /// Whether all that was there has been listed once. Stays true.
@@ -154,7 +154,7 @@ impl From<transport::Error> for WatchError {
     }
 }
 
-/// An object that could not be decoded. What it contains is not told: it may be secret.
+/// An object that could not be decoded. Its content is not shown: it may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// Its key.

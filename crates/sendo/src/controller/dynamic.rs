@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use sendo_world::Stop;
 use tokio::sync::mpsc;
 
@@ -123,11 +124,7 @@ impl<Q: Key> Watches<Q> {
 
     /// What is ordered, for the one controller that runs with it.
     pub(super) fn take(&self) -> Option<mpsc::UnboundedReceiver<Order<Q>>> {
-        let mut waiting = self
-            .shared
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.shared.waiting.lock();
         waiting.take()
     }
 }

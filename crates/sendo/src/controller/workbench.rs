@@ -1,11 +1,12 @@
 //! What each worker is at, to be looked at from outside.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::{Clock, Moment};
 
 /// The place of one worker.
@@ -54,7 +55,7 @@ impl Workbench {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<str>>> {
-        self.key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.key.lock()
     }
 }
 

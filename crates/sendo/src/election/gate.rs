@@ -1,9 +1,10 @@
 //! The gate that a leader's writes pass.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sendo_world::{Clock, Moment};
 
 use crate::client::WriteGate;
@@ -74,7 +75,7 @@ impl Gate {
         let Kind::Elected(elected) = &self.0 else {
             return Ok(Remaining(None));
         };
-        let until = *elected.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *elected.until.lock();
         let left = until.map(|until| until - elected.clock.now());
         match left.filter(|left| !left.is_zero()) {
             Some(left) => Ok(Remaining(Some(left))),
@@ -89,14 +90,13 @@ impl Gate {
         let Kind::Elected(elected) = &self.0 else {
             return Moment::START;
         };
-        let unanswered = elected.unanswered.lock();
-        *unanswered.unwrap_or_else(PoisonError::into_inner)
+        *elected.unanswered.lock()
     }
 
     /// Opens the gate until the given moment, or closes it.
     pub(super) fn set(&self, until: Option<Moment>) {
         if let Kind::Elected(elected) = &self.0 {
-            *elected.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+            *elected.until.lock() = until;
         }
     }
 }
@@ -109,8 +109,7 @@ impl WriteGate for Gate {
 
     fn left_unanswered(&self, within: Duration) {
         if let Kind::Elected(elected) = &self.0 {
-            let unanswered = elected.unanswered.lock();
-            let mut unanswered = unanswered.unwrap_or_else(PoisonError::into_inner);
+            let mut unanswered = elected.unanswered.lock();
             *unanswered = (*unanswered).max(elected.clock.now() + within);
         }
     }

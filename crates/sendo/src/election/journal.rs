@@ -1,7 +1,7 @@
 //! Leaders that write all the time, and in which order their writes took effect.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
+use parking_lot::Mutex;
 use sendo_world::{Clock, Random, World};
 use serde_json::json;
 
@@ -40,7 +41,7 @@ impl Journal {
     }
 
     pub(super) fn writes(&self) -> Vec<Term> {
-        self.written.lock().unwrap().clone()
+        self.written.lock().clone()
     }
 }
 
@@ -66,7 +67,7 @@ impl Writer {
         let serve = tower::service_fn(move |_: Request<Body>| {
             let (journal, line, own) = (journal.clone(), line.clone(), own.clone());
             // The bound: what takes longer than its sender waits never takes effect.
-            let deadline = own.now() + *left.lock().unwrap();
+            let deadline = own.now() + *left.lock();
             async move {
                 let there = Duration::from_secs(6)
                     .mul_f64(journal.random.fraction() * journal.random.fraction());
@@ -76,7 +77,7 @@ impl Writer {
                 let journey = journal.world.tasks().spawn("write", async move {
                     network.sleep(there).await;
                     if own.now() < deadline && !line.is_cut() {
-                        written.lock().unwrap().push(term);
+                        written.lock().push(term);
                     }
                 });
                 journey.output().await;
@@ -105,7 +106,7 @@ impl Writer {
             let Ok(remaining) = self.gate.check() else {
                 continue;
             };
-            *self.limit.lock().unwrap() = remaining.clip(ClientOptions::default().timeout);
+            *self.limit.lock() = remaining.clip(ClientOptions::default().timeout);
             // Lost or late: the leader does not mind, it writes again.
             let _ = self.client.create(&map).await;
         }

@@ -1,6 +1,6 @@
 //! An API server that keeps one Lease, with a line to each client that a test can disturb.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::client::Body;
+use parking_lot::Mutex;
 use sendo_world::World;
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ pub(super) struct Faults {
 
 impl Line {
     pub(super) fn set(&self, faults: Faults) {
-        *self.state.lock().unwrap() = faults;
+        *self.state.lock() = faults;
     }
 
     pub(super) fn is_cut(&self) -> bool {
@@ -52,14 +53,14 @@ impl Line {
     }
 
     fn faults(&self) -> Faults {
-        *self.state.lock().unwrap()
+        *self.state.lock()
     }
 }
 
 impl LeaseService {
     /// The lease as it is stored.
     pub(super) fn lease(&self) -> Option<Lease> {
-        let lease = self.stored.lock().unwrap().lease.clone()?;
+        let lease = self.stored.lock().lease.clone()?;
         Some(serde_json::from_value(lease).unwrap())
     }
 
@@ -99,7 +100,7 @@ impl LeaseService {
     }
 
     fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
-        let mut stored = self.stored.lock().unwrap();
+        let mut stored = self.stored.lock();
         let sent = || serde_json::from_slice::<Value>(body).expect("a lease");
         match (method.as_str(), stored.lease.clone()) {
             ("GET", Some(lease)) => (200, lease),

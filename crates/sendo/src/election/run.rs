@@ -1,11 +1,12 @@
 //! The election as it runs: the state machine, its requests, and who is told.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::PostParams;
+use parking_lot::Mutex;
 use sendo_world::{Moment, Stop, World};
 use tokio::sync::watch;
 
@@ -111,7 +112,6 @@ impl Election {
     /// (`renew_deadline`), or not at all yet. `None` as long as it answers.
     pub fn trouble(&self) -> Option<String> {
         let contact = self.contact.lock();
-        let contact = contact.unwrap_or_else(PoisonError::into_inner);
         let (lease, trouble) = (&self.options.name, contact.trouble.as_str());
         let Some(last) = contact.last else {
             return Some(match trouble {
@@ -128,8 +128,7 @@ impl Election {
     }
 
     fn heard(&self, answer: &Answer) {
-        let contact = self.contact.lock();
-        let mut contact = contact.unwrap_or_else(PoisonError::into_inner);
+        let mut contact = self.contact.lock();
         match answer {
             Answer::Failed(trouble) => contact.trouble.clone_from(trouble),
             _ => {

@@ -1,3 +1,5 @@
+//! Elections against an API server that keeps one Lease.
+
 use std::time::Duration;
 
 use sendo_world::{Stop, Task, World};

@@ -92,7 +92,7 @@ impl Correlator {
     /// Counts an occurrence, also one that is then dropped: the next one that
     /// is written tells of all. A new event gets the name that `name` makes.
     /// `None` for one too many about its object.
-    pub(super) fn judge(
+    pub(super) fn correlate(
         &mut self,
         occurrence: &Occurrence,
         name: impl FnOnce() -> String,
@@ -253,8 +253,8 @@ mod tests {
         }
     }
 
-    fn judge(correlator: &mut Correlator, occurrence: &Occurrence) -> Option<ToWrite> {
-        correlator.judge(occurrence, || format!("event {}", occurrence.message))
+    fn correlate(correlator: &mut Correlator, occurrence: &Occurrence) -> Option<ToWrite> {
+        correlator.correlate(occurrence, || format!("event {}", occurrence.message))
     }
 
     /// How often it has happened; 0 for one that is not written.
@@ -267,7 +267,7 @@ mod tests {
         let mut correlator = Correlator::default();
         let mut counts = Vec::new();
         for (object, message) in [("a", "m"), ("a", "m"), ("b", "m"), ("a", "m"), ("a", "n")] {
-            counts.push(count(&judge(&mut correlator, &at(object, message, 0))));
+            counts.push(count(&correlate(&mut correlator, &at(object, message, 0))));
         }
         assert_eq!(counts, [1, 2, 1, 3, 1]);
     }
@@ -281,9 +281,9 @@ mod tests {
             occurrence
         };
         let (one, other) = (about("spec.containers{a}"), about("spec.containers{b}"));
-        assert_eq!(count(&judge(&mut correlator, &one)), 1);
-        assert_eq!(count(&judge(&mut correlator, &other)), 1);
-        assert_eq!(count(&judge(&mut correlator, &one)), 2);
+        assert_eq!(count(&correlate(&mut correlator, &one)), 1);
+        assert_eq!(count(&correlate(&mut correlator, &other)), 1);
+        assert_eq!(count(&correlate(&mut correlator, &one)), 2);
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         let mut correlator = Correlator::default();
         let mut new = 0;
         for number in 0..20 {
-            let written = judge(&mut correlator, &at("a", &number.to_string(), number));
+            let written = correlate(&mut correlator, &at("a", &number.to_string(), number));
             let ToWrite { message, event, .. } = written.expect("not a flood yet");
             let is_new = event.count == 1;
             new += i32::from(is_new);
@@ -305,7 +305,7 @@ mod tests {
     fn similar_events_far_apart_stay_apart() {
         let mut correlator = Correlator::default();
         for number in 0..20 {
-            let verdict = judge(
+            let verdict = correlate(
                 &mut correlator,
                 &at("a", &number.to_string(), number * 1000),
             );
@@ -316,22 +316,22 @@ mod tests {
     #[test]
     fn an_event_that_was_never_written_begins_again() {
         let mut correlator = Correlator::default();
-        let first = judge(&mut correlator, &at("a", "m", 0)).expect("the first is written");
+        let first = correlate(&mut correlator, &at("a", "m", 0)).expect("the first is written");
         correlator.forget(&first.id);
-        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 1))), 1);
-        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 2))), 2);
+        assert_eq!(count(&correlate(&mut correlator, &at("a", "m", 1))), 1);
+        assert_eq!(count(&correlate(&mut correlator, &at("a", "m", 2))), 2);
     }
 
     #[test]
     fn a_flood_about_one_object_is_cut_off_and_others_are_not() {
         let mut correlator = Correlator::default();
         for _ in 0..25 {
-            assert_ne!(count(&judge(&mut correlator, &at("a", "m", 0))), 0);
+            assert_ne!(count(&correlate(&mut correlator, &at("a", "m", 0))), 0);
         }
-        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 0))), 0);
-        assert_ne!(count(&judge(&mut correlator, &at("b", "m", 0))), 0);
-        assert_eq!(count(&judge(&mut correlator, &at("a", "m", 299))), 0);
-        let next = judge(&mut correlator, &at("a", "m", 301));
+        assert_eq!(count(&correlate(&mut correlator, &at("a", "m", 0))), 0);
+        assert_ne!(count(&correlate(&mut correlator, &at("b", "m", 0))), 0);
+        assert_eq!(count(&correlate(&mut correlator, &at("a", "m", 299))), 0);
+        let next = correlate(&mut correlator, &at("a", "m", 301));
         assert_eq!(count(&next), 28, "those that were cut off count");
     }
 }

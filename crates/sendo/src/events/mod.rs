@@ -22,7 +22,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::client::Client;
 use crate::metrics::EventMetrics;
 
-/// How many events wait to be written before more are dropped: room for three
+/// How many events wait to be written before more are dropped: enough for three
 /// about each of five thousand objects that a start finds. One that waits takes
 /// about 1 KB, so a full queue 16 MB; an empty one takes next to nothing.
 const WAITING: usize = 16 * 1024;
@@ -74,7 +74,7 @@ pub struct Recorder {
 
 struct Shared {
     component: String,
-    /// Boxed: a queue keeps room for dozens, and most programs are quiet.
+    /// Boxed: a queue allocates dozens at once, and most programs are quiet.
     queue: mpsc::Sender<Box<Occurrence>>,
     metrics: EventMetrics,
     world: World,

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::World;
 
 use crate::error::panic_message;
@@ -103,7 +104,7 @@ impl Checks {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Check>> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checks.lock()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::client::{Rate, connect};
 use crate::election::ElectionOptions;
 use crate::error::{Error, Result};
 
-/// What is logged unless told. `kube_client` logs an error for every request that
+/// What is logged by default. `kube_client` logs an error for every request that
 /// gets no answer, which is each attempt of each watch while the API server is away.
 const LOG: &str = "info,kube_client::client::builder=off";
 
@@ -361,11 +361,11 @@ mod tests {
 
     /// Lines of a log.
     #[derive(Clone, Default)]
-    struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct Lines(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);
 
     impl std::io::Write for Lines {
         fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(line);
+            self.0.lock().extend_from_slice(line);
             Ok(line.len())
         }
 
@@ -389,7 +389,7 @@ mod tests {
         let config = kube::Config::new(url.parse().unwrap());
         let client = kube::Client::try_from(config).unwrap();
         assert!(client.apiserver_version().await.is_err());
-        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(lines.0.lock().clone()).unwrap()
     }
 
     #[tokio::test]

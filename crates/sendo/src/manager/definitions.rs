@@ -165,7 +165,7 @@ async fn established(
     wanted: &CustomResourceDefinition,
 ) -> Result<()> {
     let key = ObjectKey::cluster(wanted.name());
-    let mut told = String::new();
+    let mut logged = String::new();
     loop {
         let found = client
             .live()
@@ -185,9 +185,9 @@ async fn established(
             Err(error) if is_passing(&error) => error.to_string(),
             Err(error) => return Err(error.into()),
         };
-        if why != told {
+        if why != logged {
             tracing::info!(name = %key, why, "waiting for the kind to be served");
-            told = why;
+            logged = why;
         }
         clock.sleep(POLL).await;
     }

@@ -35,7 +35,7 @@ impl Edge {
     /// From now on signals are heard. Nothing comes of them until there is a
     /// program to [watch](Edge::watch).
     pub(super) fn start() -> Result<Self> {
-        let (tell, told) = mpsc::channel();
+        let (tell, ended) = mpsc::channel();
         let (watchers, watcher) = mpsc::channel::<Watcher>();
         let watch = move || {
             // The receiver waits for just this.
@@ -62,7 +62,7 @@ impl Edge {
         let thread = std::thread::Builder::new()
             .name("edge".to_owned())
             .spawn(watch)?;
-        if let Ok(Err(error)) = told.recv() {
+        if let Ok(Err(error)) = ended.recv() {
             return Err(std::io::Error::from(error).into());
         }
         Ok(Edge {

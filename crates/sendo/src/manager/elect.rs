@@ -1,8 +1,6 @@
 //! What a manager does about leadership: it competes, starts the leader's work when
 //! it has won, and cuts that off when it has lost.
 
-use std::sync::PoisonError;
-
 use futures::future::join_all;
 
 use super::run::{Life, Work, start_group};
@@ -18,7 +16,7 @@ impl Life {
     /// Events about the Lease, worded as in client-go v1.34, `tools/leaderelection`
     /// (`leaderelection.go`, `resourcelock/leaselock.go`).
     pub(super) fn elect(&self, election: Election, work: Vec<Work>, recorder: Recorder) {
-        let tasks = self.rooms.election.tasks();
+        let tasks = self.worlds.election.tasks();
         let (client, release) = (self.config.client.clone(), self.release.clone());
         let (failures, goes_on) = (self.failures.clone(), self.goes_on.clone());
         let clock = self.config.world.clock().clone();
@@ -39,7 +37,7 @@ impl Life {
             let _ = failures.send(lost.into());
         });
         let failures = self.failures.clone();
-        let stopping = self.rooms.leader.tasks().stopping().clone();
+        let stopping = self.worlds.leader.tasks().stopping().clone();
         tasks.spawn("leader's start", async move {
             let won = stopping.run_until_cancelled(election.acquired()).await;
             let Some(Some(leadership)) = won else {
@@ -62,7 +60,7 @@ impl Life {
     pub(super) fn candidate(&self, check: &str, mut options: ElectionOptions) -> Result<Election> {
         let metrics = LeaderMetrics::new(&self.metrics, &options.name);
         options.metrics.get_or_insert(metrics);
-        let election = Election::new(&self.rooms.election, options)?;
+        let election = Election::new(&self.worlds.election, options)?;
         let candidate = election.clone();
         self.probes.ready.add(check, move || {
             let over = matches!(*candidate.status().borrow(), Status::Over);
@@ -72,10 +70,7 @@ impl Life {
             };
             async move { trouble.map_or(Ok(()), Err) }
         })?;
-        let elections = self.elections.lock();
-        elections
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(election.clone());
+        self.elections.lock().push(election.clone());
         Ok(election)
     }
 }

@@ -6,9 +6,10 @@
 //! in `stop.rs`.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt, join_all};
+use parking_lot::Mutex;
 use sendo_world::{Stop, World};
 use tokio::sync::{mpsc, watch};
 
@@ -50,7 +51,7 @@ impl Manager {
         self.log_start(&config);
         let world = config.world.child(&self.name);
         let stop = world.tasks().stopping().child_token();
-        let rooms = Rooms::of(&world);
+        let worlds = Worlds::of(&world);
         let metrics = Registry::new();
         for register in std::mem::take(&mut self.metrics) {
             register(&metrics).map_err(Error::terminal)?;
@@ -61,7 +62,7 @@ impl Manager {
             resync: config.resync,
             ..self.cache.clone()
         };
-        let cache = Cache::new(config.client.clone(), rooms.caches.clone(), options);
+        let cache = Cache::new(config.client.clone(), worlds.caches.clone(), options);
         metrics.follow_cache(&cache);
         let rate = config.rate.map(|rate| Arc::new(RateLimit::new(rate)));
         let (tell_ready, ready) = watch::channel(false);
@@ -69,7 +70,7 @@ impl Manager {
         let life = Life {
             name: self.name.clone(),
             config,
-            rooms,
+            worlds,
             cache: cache.clone(),
             metrics: metrics.clone(),
             requests,
@@ -112,7 +113,7 @@ impl Manager {
 }
 
 /// The owners of a manager's tasks, so that each group can be stopped on its own.
-pub(super) struct Rooms {
+pub(super) struct Worlds {
     pub(super) servers: World,
     pub(super) election: World,
     pub(super) caches: World,
@@ -121,9 +122,9 @@ pub(super) struct Rooms {
     pub(super) leader: World,
 }
 
-impl Rooms {
+impl Worlds {
     fn of(world: &World) -> Self {
-        Rooms {
+        Worlds {
             servers: world.child("servers"),
             election: world.child("election"),
             caches: world.child("caches"),
@@ -189,7 +190,7 @@ struct Groups {
 pub(super) struct Life {
     name: String,
     pub(super) config: Config,
-    pub(super) rooms: Rooms,
+    pub(super) worlds: Worlds,
     cache: Cache,
     pub(super) metrics: Registry,
     requests: ClientMetrics,
@@ -335,11 +336,11 @@ impl Life {
         for Check { name, check } in checks {
             probes.ready.add(&name, check)?;
         }
-        let world = &self.rooms.servers;
+        let world = &self.worlds.servers;
         let stop = world.tasks().stopping().clone();
         if let Some(address) = &self.config.metrics_address {
             let listener = Listener::bind(address, "--metrics-address").await?;
-            let (room, registry, stop) = (world.clone(), self.metrics.clone(), stop.clone());
+            let (server, registry, stop) = (world.clone(), self.metrics.clone(), stop.clone());
             let mut security = None;
             if self.config.metrics_secure {
                 let client = self.client(&self.name, world, None);
@@ -347,14 +348,14 @@ impl Life {
                 security = Some(metrics_server::Security::new(client, world, folder)?);
             }
             let serve = async move {
-                metrics_server::serve(listener, &room, &registry, security, &stop).await;
+                metrics_server::serve(listener, &server, &registry, security, &stop).await;
             };
             world.tasks().spawn("metrics", serve);
         }
         if let Some(address) = &self.config.health_address {
             let listener = Listener::bind(address, "--health-address").await?;
-            let room = world.clone();
-            let serve = async move { health::serve(listener, &room, &probes, &stop).await };
+            let server = world.clone();
+            let serve = async move { health::serve(listener, &server, &probes, &stop).await };
             world.tasks().spawn("probes", serve);
         }
         Ok(())
@@ -369,7 +370,7 @@ impl Life {
     ) -> Result<(Work, BoxFuture<'static, ()>)> {
         let name = controller.name().to_owned();
         let world = self
-            .rooms
+            .worlds
             .of_group(controller.declaration.elected)
             .child(&name);
         let stopping = world.tasks().stopping().clone();
@@ -421,12 +422,12 @@ impl Life {
 
     /// Records events in the name of a controller, or of the program.
     fn recorder(&self, name: &str) -> Recorder {
-        let client = self.client(name, &self.rooms.events, None);
+        let client = self.client(name, &self.worlds.events, None);
         let options = RecorderOptions {
             api: self.config.events,
             metrics: EventMetrics::new(&self.metrics, name),
         };
-        Recorder::start(client, &self.rooms.events, name, options)
+        Recorder::start(client, &self.worlds.events, name, options)
     }
 
     /// A client in the name of a part; a leader's writes pass its gate.
@@ -448,7 +449,7 @@ impl Life {
 
     fn runnable(&self, runnable: Runnable, reads: &[DeclaredRead], gates: Gates) -> Work {
         let name = runnable.name;
-        let world = self.rooms.of_group(runnable.elected).child(&name);
+        let world = self.worlds.of_group(runnable.elected).child(&name);
         let namespaces = &self.config.namespaces;
         let reader = Reader::open(&name, reads, &self.cache, &world, namespaces);
         let cx = RunContext {

@@ -1,7 +1,8 @@
 //! A handle to a manager at work.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sendo_world::{Stop, Task};
 use tokio::sync::watch;
 
@@ -66,7 +67,7 @@ impl Running {
     pub(super) fn overdue(&self) -> Box<dyn Fn() -> bool + Send> {
         let elections = self.elections.clone();
         Box::new(move || {
-            let elections = elections.lock().unwrap_or_else(PoisonError::into_inner);
+            let elections = elections.lock();
             elections.iter().any(Election::is_overdue)
         })
     }

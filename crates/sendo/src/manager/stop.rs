@@ -6,10 +6,11 @@
 //! be cut off is named and left behind.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::Tasks;
 
 use super::run::Life;
@@ -102,7 +103,7 @@ impl Parts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Part>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -114,25 +115,25 @@ impl Life {
         if let Err(late) = &stopped {
             tracing::error!("{late}");
         }
-        let rooms = &self.rooms;
+        let worlds = &self.worlds;
         let mut limit = LET_GO;
-        if rooms.leader.tasks().running().is_empty() {
+        if worlds.leader.tasks().running().is_empty() {
             self.release.cancel();
             // A write that was cut off may be on its way for as long as the lease is sure.
             let election = self.config.election.as_ref();
             limit = election.map_or(limit, |election| election.lease_duration);
         } else {
             // Another may lead when nothing is done here any more: nobody knows when.
-            rooms.election.tasks().cut_off();
+            worlds.election.tasks().cut_off();
         }
-        self.end(rooms.election.tasks(), limit).await;
-        for (room, limit) in [
-            (&rooms.events, EVENTS),
-            (&rooms.caches, SERVERS),
-            (&rooms.servers, SERVERS),
+        self.end(worlds.election.tasks(), limit).await;
+        for (world, limit) in [
+            (&worlds.events, EVENTS),
+            (&worlds.caches, SERVERS),
+            (&worlds.servers, SERVERS),
         ] {
-            room.tasks().stopping().cancel();
-            self.end(room.tasks(), limit).await;
+            world.tasks().stopping().cancel();
+            self.end(world.tasks(), limit).await;
         }
         stopped
     }
@@ -140,7 +141,7 @@ impl Life {
     /// Ends the controllers and the runnables.
     async fn stop_work(&self) -> Result<(), DidNotStop> {
         let clock = self.config.world.clock();
-        let writers = [&self.rooms.everywhere, &self.rooms.leader].map(|room| room.tasks());
+        let writers = [&self.worlds.everywhere, &self.worlds.leader].map(|world| world.tasks());
         let limit = self.config.shutdown_timeout;
         let stopped = join_all(writers.map(Tasks::stop));
         let in_time = tokio::select! {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -53,12 +53,7 @@ impl Registry {
         &self,
         figures: impl Fn() -> Option<Vec<InformerFigures>> + Send + Sync + 'static,
     ) {
-        let mut caches = self
-            .shared
-            .caches
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut caches = self.shared.caches.0.lock();
         caches.push(Box::new(figures));
     }
 }
@@ -88,7 +83,7 @@ impl OfKind {
 impl Collector for Caches {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut kinds: BTreeMap<String, OfKind> = BTreeMap::new();
-        let mut caches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut caches = self.0.lock();
         caches.retain(|source| {
             let figures = source();
             for figures in figures.iter().flatten() {

@@ -30,8 +30,9 @@ mod source;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry as Inner;
@@ -83,7 +84,7 @@ type Counters = Family<Labels, Counter>;
 type Gauges = Family<Labels, Gauge>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// The metrics that parts of one manager share, told apart by their labels.
+/// The metrics that parts of one manager share, distinguished by their labels.
 struct Families {
     controller: controller::Families,
     queue: queue::Families,
@@ -181,7 +182,7 @@ impl Registry {
 
     fn lock(&self) -> MutexGuard<'_, Registered> {
         let registered = &self.shared.registered;
-        registered.lock().unwrap_or_else(PoisonError::into_inner)
+        registered.lock()
     }
 
     fn families(&self) -> &Families {

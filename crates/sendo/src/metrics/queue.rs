@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Debug};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -79,7 +80,7 @@ impl QueueMetrics {
         }
     }
 
-    /// What the queue is told to report to, in its options.
+    /// The observer to set in the options of the queue.
     pub fn observer(&self) -> Arc<dyn Observer> {
         self.times.clone()
     }
@@ -119,8 +120,8 @@ type Source = Box<dyn Fn() -> Option<Stats> + Send + Sync>;
 pub(super) struct Queues(Mutex<Vec<(String, Source)>>);
 
 impl Queues {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(String, Source)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<(String, Source)>> {
+        self.0.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What sources that can be full have dropped.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -21,17 +22,17 @@ pub(super) struct Sources(Mutex<Vec<(String, Arc<AtomicU64>)>>);
 impl Registry {
     /// Shows how many events a source has dropped. `name` is `controller/source`.
     pub(crate) fn follow_source(&self, name: &str, dropped: Arc<AtomicU64>) {
-        let mut sources = self.shared.sources.0.lock();
-        let sources = sources
-            .as_mut()
-            .unwrap_or_else(|poisoned| poisoned.get_mut());
-        sources.push((name.to_owned(), dropped));
+        self.shared
+            .sources
+            .0
+            .lock()
+            .push((name.to_owned(), dropped));
     }
 }
 
 impl Collector for Sources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sources = self.0.lock();
         let [name] = COLLECTED;
         let help = "Events that were dropped because a source was full";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

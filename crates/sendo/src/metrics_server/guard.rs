@@ -1,7 +1,7 @@
 //! Who may see the metrics: whoever the API server says may `get /metrics`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -9,6 +9,7 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
+use parking_lot::Mutex;
 use sendo_world::{Clock, Moment};
 
 use crate::client::{Client, Error};
@@ -126,13 +127,13 @@ impl Guard {
     }
 
     fn remembered(&self, asked: &(String, String)) -> Option<Verdict> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let (verdict, until) = known.get(asked)?;
         (self.clock.now() < *until).then_some(*verdict)
     }
 
     fn remember(&self, asked: (String, String), verdict: Verdict) -> Verdict {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let now = self.clock.now();
         known.retain(|_, (_, until)| now < *until);
         if known.len() < TOKENS {

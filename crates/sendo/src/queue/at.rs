@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sendo_world::Moment;
 
-/// A moment in half the room: nanoseconds since the clock's start, enough for
+/// A moment in half the size: nanoseconds since the clock's start, enough for
 /// five centuries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct At(pub(super) u64);

@@ -64,7 +64,7 @@ pub struct Options {
     /// So an entry before which `n` others were ready is picked after at most
     /// `fairness * (n + 1)` picks, however many urgent ones arrive.
     pub fairness: NonZeroU32,
-    /// Is told how long entries wait and are worked on. By default nobody is.
+    /// Receives how long entries wait and are worked on. None by default.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Is told of each entry's times. Called on the path of every entry: it should be quick.
+/// Receives each entry's times. Called on the path of every entry: it should be quick.
 pub trait Observer: Send + Sync {
     /// An entry was handed out, `waited` after it became ready.
     fn picked(&self, waited: Duration);

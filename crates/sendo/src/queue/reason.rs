@@ -88,7 +88,7 @@ impl fmt::Debug for Reasons {
 pub(super) struct ReasonSet {
     /// From the first on, until [`NONE`].
     kept: [u8; KEPT],
-    /// No more than 65,535 are told apart.
+    /// The counter stops at 65,535.
     adds: u16,
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::{Opening, Source, ready_then};
 
-/// A source fed by a [`Sender`], with room for `capacity` events not yet handled.
+/// A source fed by a [`Sender`], with a buffer of `capacity` events not yet handled.
 ///
 /// An event may be of any type. What happens when the channel is full is up to
 /// who sends: [`Sender::send`] waits, so that nothing is lost;
@@ -57,7 +57,7 @@ impl<E> Sender<E> {
         self.events.send(event).await.map_err(|_| Closed)
     }
 
-    /// Sends an event if there is room. Returns whether there was: if not, the
+    /// Sends an event if the buffer is not full. Returns whether there was: if not, the
     /// event is gone, and counted. Never waits.
     pub fn offer(&self, event: E) -> Result<bool, Closed> {
         match self.events.try_send(event) {

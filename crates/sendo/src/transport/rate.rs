@@ -1,7 +1,6 @@
 //! How many requests a program sends in a second.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use sendo_world::Clock;
 
 use crate::queue::{Limiter, TokenBucket};
@@ -34,7 +33,7 @@ impl RateLimit {
     /// Waits until one more request may be sent. A dropped future has used its turn.
     pub(super) async fn turn(&self, clock: &Clock) {
         let wait = {
-            let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut bucket = self.0.lock();
             bucket.delay(0, clock.now())
         };
         if !wait.is_zero() {

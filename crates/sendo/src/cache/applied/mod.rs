@@ -17,10 +17,11 @@ mod same;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use memchr::memmem;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,17 +35,14 @@ pub(super) struct Managers(RwLock<BTreeSet<Arc<str>>>);
 impl Managers {
     pub(super) fn add(&self, name: &str) {
         let is_known = |known: &BTreeSet<Arc<str>>| known.contains(name);
-        if !is_known(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
-            let names = self.0.write();
-            names
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(name.into());
+        if !is_known(&self.0.read()) {
+            self.0.write().insert(name.into());
         }
     }
 
     /// The name as it is known here.
     fn find(&self, name: &str) -> Option<Arc<str>> {
-        let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let names = self.0.read();
         names.get(name).cloned()
     }
 }
@@ -253,7 +251,7 @@ impl Applied {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

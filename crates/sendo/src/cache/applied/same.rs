@@ -22,7 +22,7 @@ const NOT_OWNED: [&str; 8] = [
 /// Whether applying `wanted` would change neither values nor ownership, if the
 /// manager owns `paths` and the object is `live`.
 ///
-/// `true` is certain; `false` may also mean that it cannot be told.
+/// `true` is certain; `false` may also mean that it is not known.
 pub(super) fn changes_nothing(paths: &Value, wanted: &Value, live: &Value) -> bool {
     let (Value::Object(paths), Value::Object(wanted)) = (paths, wanted) else {
         return false;

@@ -1,3 +1,5 @@
+//! Applies whose answer is known without a request.
+
 use serde_json::json;
 
 use super::same::{changes_nothing, is_clear_beside};

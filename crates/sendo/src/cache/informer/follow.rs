@@ -1,9 +1,10 @@
 //! Informers without a watch of their own: another one of the same objects is
 //! shown all that they need to know, and tells them.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::MutexGuard;
 use sendo_world::Timestamp;
 
 use super::{Shared, covers};
@@ -37,8 +38,7 @@ impl Shared {
     }
 
     pub(super) fn followers(&self) -> MutexGuard<'_, Vec<Arc<Shared>>> {
-        let followers = self.followers.lock();
-        followers.unwrap_or_else(PoisonError::into_inner)
+        self.followers.lock()
     }
 
     /// What the watches would have to show for all to be as it is here.

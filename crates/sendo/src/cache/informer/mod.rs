@@ -6,14 +6,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use sendo_world::{Clock, Timestamp};
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::failure_log::FailureLog;
 use super::held::{AnyObject, Codec, Held, Notice};
 use super::index::{Index, IndexValue};
 use super::reader::Reader;
@@ -23,7 +25,6 @@ use super::snapshot::{Snapshot, View};
 use super::state::{Unreadable, Verb, WatchError, WatchFailure, WatchState};
 use super::store::{Change, Scope, Store};
 use super::subscription::{Subscribers, Subscription};
-use super::telling::Telling;
 use crate::object::{Kind, Object, ObjectKey, Uid};
 
 /// The cached objects of a kind, or of a part of it. Cheap to clone: all clones
@@ -53,7 +54,7 @@ impl<K: Object> Informer<K> {
         &self.shared.kind
     }
 
-    /// Notes that the API server itself has told of this kind: if it cannot be
+    /// Notes that this kind was discovered on the API server: if it cannot be
     /// watched one day it may have gone away, and nothing is wrong until it
     /// fails again.
     pub(crate) fn was_discovered(&self) {
@@ -131,7 +132,7 @@ pub(super) struct Shared {
     is_behind: AtomicBool,
     /// How many scopes have not been listed yet.
     unsynced: watch::Sender<usize>,
-    /// Those who are told of all that the watch shows here. Locked before `inner`.
+    /// The informers that all of this watch is forwarded to. Locked before `inner`.
     followers: Mutex<Vec<Arc<Shared>>>,
 }
 
@@ -141,8 +142,8 @@ struct Inner {
     unsynced: BTreeSet<Scope>,
     failures: BTreeMap<Scope, WatchFailure>,
     /// What the log says of failures.
-    telling: BTreeMap<Scope, Telling>,
-    /// Whether the API server has told of the kind, rather than this program.
+    telling: BTreeMap<Scope, FailureLog>,
+    /// Whether the kind was discovered on the API server rather than declared by the program.
     discovered: bool,
     unreadable: BTreeMap<ObjectKey, Undecoded>,
     lists: u64,
@@ -313,8 +314,7 @@ impl Shared {
     /// What readers see.
     fn view(&self) -> Arc<View> {
         self.catch_up();
-        let published = self.published.read();
-        published.unwrap_or_else(PoisonError::into_inner).clone()
+        self.published.read().clone()
     }
 
     /// Shows what the watch has shown.
@@ -342,10 +342,7 @@ impl Shared {
     fn publish(&self, inner: &Inner) {
         self.is_behind.store(false, Ordering::Release);
         let view = Arc::new(inner.store.view().clone());
-        let mut published = self
-            .published
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut published = self.published.write();
         // The old one is dropped after the lock, which may take long.
         let old = std::mem::replace(&mut *published, view);
         drop(published);
@@ -395,7 +392,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -93,7 +93,7 @@ impl Reflector {
         if let Some(page) = page {
             request = request.query("continue", &page);
         }
-        // Boxed, as below: a watch lasts, and would keep the room that asking takes.
+        // Boxed, as below: a watch lasts, and would keep the memory that its request takes.
         match Box::pin(self.fetch_page(&request)).await {
             Ok(page) => self.take_in(machine, Input::Page(page)).wait(),
             Err(error) => {

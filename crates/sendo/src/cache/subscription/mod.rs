@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::{Clock, Moment};
 use tokio::sync::Notify;
 
@@ -86,7 +87,7 @@ struct Mailbox {
 
 impl Mailbox {
     fn lock(&self) -> MutexGuard<'_, Unread> {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unread.lock()
     }
 }
 
@@ -106,7 +107,7 @@ impl Subscribers {
         }
     }
 
-    /// A subscriber who is given what is there, and is told if that is all.
+    /// A subscriber who is given what is there, and is notified when that is all.
     pub(super) fn add<K>(
         &mut self,
         codec: Arc<Codec>,

@@ -4,12 +4,13 @@ mod changes;
 mod seen;
 mod sending;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use parking_lot::Mutex;
 use sendo_world::World;
 use serde_json::{Value, json};
 

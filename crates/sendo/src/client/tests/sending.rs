@@ -6,7 +6,7 @@ struct Lease(Mutex<Option<Duration>>);
 
 impl WriteGate for Lease {
     fn open_for(&self) -> Option<Duration> {
-        *self.0.lock().unwrap()
+        *self.0.lock()
     }
 }
 
@@ -25,7 +25,7 @@ async fn a_gate_cuts_writes_off_and_lets_reads_pass() {
     assert!(error.to_string().contains("no answer within 4s"), "{error}");
     assert!(before.elapsed() < Duration::from_secs(11));
 
-    *lease.0.lock().unwrap() = None;
+    *lease.0.lock() = None;
     let refused = client.update(&object).await.unwrap_err();
     assert!(matches!(refused, Error::Refused(_)));
     let answer = async {
@@ -175,7 +175,7 @@ async fn an_interceptor_sees_every_request_and_can_refuse_it() {
         }
         fn after(&self, call: &Call<'_>, outcome: Result<&[u8], &Error>) {
             let line = format!("{call:?} {}", outcome.is_ok());
-            self.0.lock().unwrap().push(line);
+            self.0.lock().push(line);
         }
     }
     let (client, mut api) = client();
@@ -194,5 +194,5 @@ async fn an_interceptor_sees_every_request_and_can_refuse_it() {
         call.fail(409, "Conflict", "changed");
     });
     failed.await.unwrap_err();
-    assert_eq!(*seen.0.lock().unwrap(), [format!("PUT {ONE} false")]);
+    assert_eq!(*seen.0.lock(), [format!("PUT {ONE} false")]);
 }

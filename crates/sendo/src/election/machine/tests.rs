@@ -1,3 +1,5 @@
+//! The state machine of an election, step by step.
+
 use super::*;
 use serde_json::json;
 

@@ -141,7 +141,8 @@ impl Writer {
         let names = &mut self.names;
         let object = occurrence.about.name.as_deref().unwrap_or_default();
         let name = || names.name(object, occurrence.at);
-        let Some(ToWrite { id, message, event }) = self.correlator.judge(occurrence, name) else {
+        let Some(ToWrite { id, message, event }) = self.correlator.correlate(occurrence, name)
+        else {
             self.losses.metrics.flood.inc();
             return None;
         };
@@ -261,13 +262,13 @@ fn is_passing(error: &Error) -> bool {
     matches!(error, Error::Transport { .. }) || error.code() == 429 || error.code() >= 500
 }
 
-/// What was lost, and what of it the log has told.
+/// What was lost, and what of it was logged.
 struct Losses {
     component: String,
     metrics: EventMetrics,
-    /// How many have been told of that found the queue full.
+    /// How many that found the queue full have been logged.
     told_full: u64,
-    /// How many failed that nobody was told of.
+    /// How many failures have not been logged.
     failed: u64,
     last_error: Option<String>,
     /// When to tell of them.
@@ -308,7 +309,7 @@ impl Losses {
         self.metrics.queue_full.get().saturating_sub(self.told_full)
     }
 
-    /// Sees to it that losses are told of.
+    /// Schedules the log line about losses.
     fn look(&mut self, now: Moment) {
         if self.due.is_none() && (self.failed > 0 || self.untold_full() > 0) {
             self.due = Some(now + SUMMARY);

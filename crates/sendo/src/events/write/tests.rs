@@ -1,7 +1,8 @@
-use std::sync::Mutex;
+//! Which events are written, and what happens to those that cannot be.
 
 use http::Method;
 use k8s_openapi::api::core::v1::ObjectReference;
+use parking_lot::Mutex;
 use sendo_world::Timestamp;
 use serde_json::{Value, json};
 
@@ -316,14 +317,14 @@ impl Log {
     }
 
     fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(self.0.lock().clone()).unwrap();
         text.lines().map(str::to_owned).collect()
     }
 }
 
 impl std::io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -338,9 +339,9 @@ async fn events_have_the_time_of_a_clock_that_was_set() {
         "2026-03-01T12:00:00Z".parse::<Timestamp>().unwrap(),
     ));
     let read = wall.clone();
-    let world = World::seeded(1).with_wall(move || *read.lock().unwrap());
+    let world = World::seeded(1).with_wall(move || *read.lock());
     let (world, recorder, mut api) = setting_in(world, RecorderOptions::default());
-    let set = |time: &str| *wall.lock().unwrap() = time.parse().unwrap();
+    let set = |time: &str| *wall.lock() = time.parse().unwrap();
     recorder.event(&pod(), EventSeverity::Normal, "Synced", "done");
     let path = accept(api.expect(Method::POST, EVENTS).await);
     set("2026-03-01T13:00:00Z");

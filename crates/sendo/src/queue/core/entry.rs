@@ -27,7 +27,7 @@ pub(super) struct Entry<K> {
     /// Of the entry in its lane; while working, of the pick.
     pub(super) priority: Priority,
     pub(super) reasons: ReasonSet,
-    /// No more than 65,535 are told apart.
+    /// The counter stops at 65,535.
     pub(super) attempts: u16,
 }
 

@@ -1,3 +1,5 @@
+//! The rules of the queue, without a lock or a clock.
+
 use super::super::Backoff;
 use super::*;
 use sendo_world::Random;

@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Debug};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::{Clock, Moment, World};
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
@@ -206,7 +207,7 @@ impl<K: Hash + Eq + Clone + Debug + Send + 'static> Queue<K> {
 
 impl<K> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, Core<K>> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock()
     }
 }
 

@@ -1,3 +1,5 @@
+//! The queue with its lock, its clock and its waiting workers.
+
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

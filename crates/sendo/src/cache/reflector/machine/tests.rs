@@ -1,3 +1,5 @@
+//! The state machine of a watch, step by step.
+
 use super::*;
 use k8s_openapi::api::core::v1::ConfigMap;
 

@@ -250,12 +250,12 @@ async fn a_selection_for_a_kind_holds_for_all_who_say_nothing_else() {
 }
 
 mod watched {
-    use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender};
     use std::time::Duration;
 
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use kube::Resource;
+    use parking_lot::Mutex;
     use serde::{Deserialize, Serialize, Serializer};
 
     /// Who is told that an object is looked at, and answers.
@@ -269,7 +269,7 @@ mod watched {
 
     impl Serialize for Watched {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            if let Some((tell, answer)) = &*LOOKED_AT.lock().unwrap() {
+            if let Some((tell, answer)) = &*LOOKED_AT.lock() {
                 tell.send(()).unwrap();
                 let answered = answer.recv_timeout(Duration::from_secs(10));
                 answered.expect("the cache can be asked meanwhile");
@@ -293,7 +293,7 @@ async fn nobody_waits_for_a_scrape_that_looks_at_all_objects() {
 
     let (tell, told) = std::sync::mpsc::channel();
     let (answer, answered) = std::sync::mpsc::channel();
-    *watched::LOOKED_AT.lock().unwrap() = Some((tell, answered));
+    *watched::LOOKED_AT.lock() = Some((tell, answered));
     let other = cache.clone();
     let asks = std::thread::spawn(move || {
         told.recv().unwrap();
@@ -304,6 +304,6 @@ async fn nobody_waits_for_a_scrape_that_looks_at_all_objects() {
     });
     registry.encode(crate::metrics::Format::Prometheus);
     asks.join().unwrap();
-    *watched::LOOKED_AT.lock().unwrap() = None;
+    *watched::LOOKED_AT.lock() = None;
     world.tasks().stop().await;
 }

@@ -15,19 +15,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const PAUSE_BEFORE_ANOTHER: Duration = Duration::from_secs(10);
 
 /// What the log says of one watch: its first failure, then that it still fails,
-/// ever less often. One that fails and recovers in turns is told of as seldom.
+/// ever less often. One that fails and recovers in turns is logged as seldom.
 #[derive(Debug)]
-pub(super) struct Telling {
-    /// When and of what was told last.
+pub(super) struct FailureLog {
+    /// When and what was logged last.
     last: Option<(Moment, Discriminant<WatchError>)>,
     pause: Duration,
-    /// Whether the failure there is now was told of.
+    /// Whether the present failure was logged.
     is_told: bool,
 }
 
-impl Default for Telling {
+impl Default for FailureLog {
     fn default() -> Self {
-        Telling {
+        FailureLog {
             last: None,
             pause: FIRST_PAUSE,
             is_told: false,
@@ -35,16 +35,16 @@ impl Default for Telling {
     }
 }
 
-impl Telling {
+impl FailureLog {
     /// Whether to tell of this failure.
     pub(super) fn failed(&mut self, cause: &WatchError, now: Moment) -> bool {
         let sort = discriminant(cause);
-        let is_due = self.last.is_none_or(|(told, before)| {
+        let is_due = self.last.is_none_or(|(logged, before)| {
             let pause = match before == sort {
                 true => self.pause,
                 false => PAUSE_BEFORE_ANOTHER,
             };
-            now.since(told) >= pause
+            now.since(logged) >= pause
         });
         if is_due {
             if self.is_told {
@@ -75,37 +75,37 @@ mod tests {
         WatchError::Other("connection refused".to_owned())
     }
 
-    /// The seconds, of the first so many, at which a failure at each is told.
-    fn told(telling: &mut Telling, seconds: std::ops::Range<u64>) -> Vec<u64> {
+    /// The seconds at which a failure is logged, if there is one every second.
+    fn logged_at(log: &mut FailureLog, seconds: std::ops::Range<u64>) -> Vec<u64> {
         seconds
-            .filter(|second| telling.failed(&refused(), at(*second)))
+            .filter(|second| log.failed(&refused(), at(*second)))
             .collect()
     }
 
     #[test]
     fn a_failure_that_lasts_is_told_ever_less_often() {
-        let times = told(&mut Telling::default(), 0..3600);
+        let times = logged_at(&mut FailureLog::default(), 0..3600);
         assert_eq!(times, [0, 60, 180, 420, 900, 1500, 2100, 2700, 3300]);
     }
 
     #[test]
     fn one_that_comes_and_goes_is_told_once_a_minute() {
-        let mut telling = Telling::default();
+        let mut log = FailureLog::default();
         let mut lines = 0;
         for second in 0..600 {
-            lines += usize::from(telling.failed(&refused(), at(second)));
-            lines += usize::from(telling.recovered());
+            lines += usize::from(log.failed(&refused(), at(second)));
+            lines += usize::from(log.recovered());
         }
         assert_eq!(lines, 20);
     }
 
     #[test]
     fn another_sort_of_failure_is_told_soon() {
-        let mut telling = Telling::default();
+        let mut log = FailureLog::default();
         let forbidden = WatchError::Forbidden("no".to_owned());
-        assert!(telling.failed(&refused(), at(0)));
-        assert!(!telling.failed(&forbidden, at(5)));
-        assert!(telling.failed(&forbidden, at(10)));
-        assert!(!telling.failed(&forbidden, at(30)));
+        assert!(log.failed(&refused(), at(0)));
+        assert!(!log.failed(&forbidden, at(5)));
+        assert!(log.failed(&forbidden, at(10)));
+        assert!(!log.failed(&forbidden, at(30)));
     }
 }
