@@ -7,9 +7,10 @@
 //! - `pkg/kubelet/status/status_manager.go`: `syncPod`, `canBeDeleted`
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use sendo::cache::{FieldSelector, Selection};
 use sendo::handler::map;
 use sendo::source::kind;
@@ -122,7 +123,7 @@ fn init_and_main_containers(pod: &Pod) -> Vec<String> {
 
 impl Agent {
     fn state(&self) -> MutexGuard<'_, AgentState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The addresses and the history of the pod, and the containers that this node sees for the

@@ -17,11 +17,12 @@ mod selection;
 pub mod taints;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::{Mutex, MutexGuard};
 use sendo::handler::map;
 use sendo::source::kind;
 use sendo::{
@@ -147,7 +148,7 @@ impl Reconcile<Pod> for Scheduler {
 
 impl Scheduler {
     fn assumed(&self) -> MutexGuard<'_, BTreeMap<Uid, Assumed>> {
-        self.assumed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.assumed.lock()
     }
 
     fn assume(&self, pod: &Arc<Pod>, node: &str) {

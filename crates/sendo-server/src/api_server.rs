@@ -2,13 +2,14 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Response;
+use parking_lot::{Mutex, RwLock};
 use sendo_apimachinery::schema::Types;
 use sendo_store::Store;
 use sendo_world::World;

@@ -2,7 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 /// A slot for a value derived from an entry or a change, which is computed once for all who share
 /// that entry or change.
@@ -31,7 +33,7 @@ impl Memo {
         if let Some(value) = self.get() {
             return value;
         }
-        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.write();
         match &*slot {
             None => {
                 let value = Arc::new(compute());
@@ -58,7 +60,7 @@ impl Memo {
     /// Stores empty the memos of changes that all but the slowest watchers have seen, because a
     /// derived value is often larger than the change.
     pub fn forget(&self) {
-        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.write();
         let value = slot.take();
         drop(slot);
         // Dropped without the lock, because a destructor may run any code.
@@ -66,10 +68,7 @@ impl Memo {
     }
 
     fn value(&self) -> Option<Value> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.read().clone()
     }
 }
 

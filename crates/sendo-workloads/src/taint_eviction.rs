@@ -10,11 +10,12 @@
 //!   `getMinTolerationTime`, `processPodOnNode`, `handlePodUpdate`, `handleNodeUpdate`
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::{Mutex, MutexGuard};
 use sendo::client::Patch;
 use sendo::handler::map_object;
 use sendo::source::kind;
@@ -100,7 +101,7 @@ impl Reconcile<Pod> for Evictions {
 
 impl Evictions {
     fn known(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (Uid, Moment)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// When this pod was first seen on the tainted node: `now`, if it was not before.

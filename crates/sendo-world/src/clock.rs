@@ -209,7 +209,7 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -234,12 +234,12 @@ mod tests {
         }
 
         fn set(&self, now: Timestamp) {
-            *self.0.lock().unwrap() = now;
+            *self.0.lock() = now;
         }
 
         fn clock(&self) -> Clock {
             let machine = self.clone();
-            Clock::reading(move || *machine.0.lock().unwrap())
+            Clock::reading(move || *machine.0.lock())
         }
     }
 

@@ -1,7 +1,9 @@
 //! Randomness and ids: one seed, and a sequence derived from it for every part of a program.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The characters that Kubernetes uses in generated names: without vowels, so that no words appear,
 /// and without characters that look alike.
@@ -49,7 +51,7 @@ impl Random {
     /// Any number.
     pub fn u64(&self) -> u64 {
         // xoshiro256++, by Blackman and Vigna.
-        let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut s = self.state.lock();
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let t = s[1] << 17;
         s[2] ^= s[0];

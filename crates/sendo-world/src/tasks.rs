@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -173,11 +174,8 @@ impl Tasks {
         }
     }
 
-    fn lock_running(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<str>>> {
-        self.inner
-            .running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<str>>> {
+        self.inner.running.lock()
     }
 }
 
@@ -191,7 +189,7 @@ struct RunningEntry {
 impl Drop for RunningEntry {
     fn drop(&mut self) {
         if let Some(owner) = self.owner.upgrade() {
-            let mut running = owner.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut running = owner.running.lock();
             running.remove(&self.id);
         }
     }

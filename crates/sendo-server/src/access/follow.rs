@@ -1,8 +1,9 @@
 //! A view of a part of the store that is never behind it.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
+use parking_lot::{Mutex, RwLock};
 use sendo_apimachinery::Status;
 use sendo_store::{At, Change, Entry, KeyRange, Store, Watch};
 
@@ -47,13 +48,13 @@ impl<V: View> Follow<V> {
         while !self.catch_up() {
             self.read().await?;
         }
-        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let view = self.view.read();
         Ok(look(&view))
     }
 
     /// Takes in what has changed; false if that can no longer be told.
     fn catch_up(&self) -> bool {
-        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watches = self.watches.lock();
         if watches.is_empty() {
             return false;
         }
@@ -63,7 +64,7 @@ impl<V: View> Follow<V> {
                     watches.clear();
                     return false;
                 };
-                let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+                let mut view = self.view.write();
                 for change in batch.changes.iter() {
                     apply(&mut *view, change);
                 }
@@ -82,11 +83,11 @@ impl<V: View> Follow<V> {
             page.entries.iter().for_each(|entry| view.put(entry));
             opened.push(self.store.watch(range, page.revision).map_err(backend)?);
         }
-        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watches = self.watches.lock();
         // Somebody else may have been faster; what they read is as good.
         if watches.is_empty() {
             *watches = opened;
-            *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
+            *self.view.write() = view;
         }
         Ok(())
     }

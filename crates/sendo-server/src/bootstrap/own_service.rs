@@ -4,10 +4,11 @@
 //! every ten seconds.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::MutexGuard;
 use sendo_apimachinery::addresses::Cidr;
 use sendo_apimachinery::{Meta, MetaMut};
 use sendo_store::{At, Transaction};
@@ -87,8 +88,7 @@ async fn ensure(server: &Arc<Server>) -> Result<(), StartError> {
 }
 
 fn advertised(server: &Server) -> MutexGuard<'_, Option<SocketAddr>> {
-    let advertised = server.advertised.lock();
-    advertised.unwrap_or_else(PoisonError::into_inner)
+    server.advertised.lock()
 }
 
 fn port(target: u16) -> Value {

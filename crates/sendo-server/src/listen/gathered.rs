@@ -2,9 +2,10 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How much is gathered before it is sent in any case.
@@ -70,7 +71,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -107,7 +108,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         Pin::new(&mut state.stream).poll_read(context, into)
     }
 }
@@ -173,13 +174,13 @@ mod tests {
 
     impl Socket {
         fn pieces(&self) -> Vec<String> {
-            let taken = std::mem::take(&mut self.0.lock().unwrap().0);
+            let taken = std::mem::take(&mut self.0.lock().0);
             let text = |piece| String::from_utf8(piece).unwrap();
             taken.into_iter().map(text).collect()
         }
 
         fn break_down(&self) {
-            self.0.lock().unwrap().1 = true;
+            self.0.lock().1 = true;
         }
     }
 
@@ -189,7 +190,7 @@ mod tests {
             _: &mut Context<'_>,
             bytes: &[u8],
         ) -> Poll<io::Result<usize>> {
-            let mut state = self.0.lock().unwrap();
+            let mut state = self.0.lock();
             if state.1 {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
             }
@@ -257,7 +258,7 @@ mod tests {
         let text = "0123456789".repeat(MOST / 4);
         gather(&connection, async {
             say(&mut own, &text).await.unwrap();
-            assert_eq!(socket.0.lock().unwrap().0.len(), 2);
+            assert_eq!(socket.0.lock().0.len(), 2);
         })
         .await;
         assert_eq!(socket.pieces().concat(), text);

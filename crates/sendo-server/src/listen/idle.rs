@@ -1,12 +1,13 @@
 //! Whether a connection has anything to do.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use sendo_world::{Clock, Moment};
 
 use crate::request::body::Body;
@@ -65,7 +66,7 @@ impl Idle {
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.state.lock())
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures::task::AtomicWaker;
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::{Clock, Tasks};
 use tokio::runtime::Handle;
 
@@ -60,8 +61,8 @@ where
 }
 
 impl Begun {
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Stream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Stream>> {
+        self.0.lock()
     }
 
     fn next(&self) -> Option<Stream> {
@@ -249,9 +250,9 @@ mod tests {
         let tasks = Tasks::new("server");
         let (owner, found) = (tasks.clone(), Arc::new(Mutex::new(None)));
         let seen = Arc::clone(&found);
-        let stream = async move { *seen.lock().unwrap() = Some(owner.running()) };
+        let stream = async move { *seen.lock() = Some(owner.running()) };
         carry(&mut streams(tasks), vec![Box::pin(stream)], 1).await;
-        assert_eq!(*found.lock().unwrap(), Some(Vec::new()));
+        assert_eq!(*found.lock(), Some(Vec::new()));
     }
 
     /// In which tasks so many streams are worked on that come together: `None` is the connection's.
@@ -259,10 +260,10 @@ mod tests {
         let found = Arc::new(Mutex::new(Vec::new()));
         let stream = |_| -> Stream {
             let found = Arc::clone(&found);
-            Box::pin(async move { found.lock().unwrap().push(tokio::task::try_id()) })
+            Box::pin(async move { found.lock().push(tokio::task::try_id()) })
         };
         carry(&mut streams, (0..count).map(stream).collect(), count).await;
-        found.lock().unwrap().clone()
+        found.lock().clone()
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,9 +3,10 @@
 //! A change is encoded once for each form in which somebody watches it: the
 //! bytes are kept beside the change and shared by all who watch in that form.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use sendo_apimachinery::{Status, protobuf};
 use sendo_store::{Change, Revision};
 use serde_json::{Map, Value, json};
@@ -124,10 +125,7 @@ impl Events {
             return out.into();
         }
         let derived = change.memo.get_or_init(Derived::default);
-        let mut encoded = derived
-            .encoded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut encoded = derived.encoded.lock();
         let api_version = self.resource.types.api_version.clone();
         let same = |own: &&Encoded| {
             own.kind == kind

@@ -10,12 +10,11 @@ pub(crate) mod query;
 pub(crate) mod user;
 pub(crate) mod warnings;
 
-use std::sync::{Mutex, PoisonError};
-
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use parking_lot::Mutex;
 use sendo_apimachinery::{FieldSelector, Status};
 
 use self::path::{Target, Verb};
@@ -169,13 +168,13 @@ impl Request {
     /// Adds a `Warning` to the answer, whatever that will be. Each text is sent once, and
     /// no more of them than headers have room for.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = self.warnings.lock();
         warnings.add(text.into());
     }
 
     /// The warnings so far.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let warnings = self.warnings.lock();
         warnings.sent().to_vec()
     }
 }

@@ -1,9 +1,9 @@
 //! OpenAPI documents that were requested, kept until what they describe changes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 /// Documents, each with the hash it was made under.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Documents {
         hash: &str,
         make: impl FnOnce() -> Option<Bytes>,
     ) -> Option<Bytes> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((_, bytes)) = made.get(path).filter(|(own, _)| own == hash) {
             return Some(bytes.clone());
         }

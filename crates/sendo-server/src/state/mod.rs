@@ -8,12 +8,13 @@ pub(crate) mod documents;
 pub(crate) mod service_ranges;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use parking_lot::{Mutex, RwLock};
 use sendo_apimachinery::Status;
 use sendo_apimachinery::schema::{Types, show_as_stored};
 use sendo_store::{KeyRange, Revision, Store};
@@ -70,12 +71,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 impl Server {
     /// What is served now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.catalog.read())
     }
 
     /// Changes what is served. Requests that have begun see what was served before.
     pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
-        let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.catalog.write();
         let mut next = Catalog::clone(&current);
         change(&mut next);
         *current = Arc::new(next);

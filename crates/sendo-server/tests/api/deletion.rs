@@ -1,9 +1,9 @@
 //! Deletions of pods beside a node that deletes them too, and a process that ends halfway.
 
 use std::sync::Arc;
-use std::sync::Mutex;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use sendo_server::{ApiServer, Options};
 use sendo_store::{At, Error, KeyRange, Lookup, Memory, Page, Revision, Store, Transaction, Watch};
 use sendo_world::World;
@@ -36,7 +36,7 @@ struct Beside {
 
 impl Beside {
     fn set(&self, meanwhile: Meanwhile) {
-        *self.meanwhile.lock().unwrap() = meanwhile;
+        *self.meanwhile.lock() = meanwhile;
     }
 }
 
@@ -54,7 +54,7 @@ impl Store for Beside {
     }
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, Error>> {
         Box::pin(async move {
-            let meanwhile = *self.meanwhile.lock().unwrap();
+            let meanwhile = *self.meanwhile.lock();
             let delete = || self.memory.commit(Transaction::new().delete(KEY));
             match meanwhile {
                 Meanwhile::Killed => return Err(Error::Backend("killed".into())),

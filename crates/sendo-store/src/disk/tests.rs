@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::Mutex;
 
 use futures::StreamExt;
+use parking_lot::Mutex;
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 use sendo_world::World;
 use tempfile::TempDir;
@@ -256,15 +256,15 @@ const RESERVED: u64 = super::medium::RESERVE / PAGE;
 
 impl StorageBackend for SimulatedDisk {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap().written.len() as u64)
+        Ok(self.0.lock().written.len() as u64)
     }
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let start = offset as usize;
-        out.copy_from_slice(&self.0.lock().unwrap().written[start..start + out.len()]);
+        out.copy_from_slice(&self.0.lock().written[start..start + out.len()]);
         Ok(())
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let images = &mut *self.0.lock().unwrap();
+        let images = &mut *self.0.lock();
         images.written.resize(len as usize, 0);
         // What is cut off is free again; what is added is a hole.
         let freed = images.used.split_off(&len.div_ceil(PAGE));
@@ -272,7 +272,7 @@ impl StorageBackend for SimulatedDisk {
         Ok(())
     }
     fn sync_data(&self) -> io::Result<()> {
-        let images = &mut *self.0.lock().unwrap();
+        let images = &mut *self.0.lock();
         if let Some(snapshots) = &mut images.snapshots {
             snapshots.push((images.synced.clone(), images.since.clone()));
         }
@@ -282,7 +282,7 @@ impl StorageBackend for SimulatedDisk {
         Ok(())
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let images = &mut *self.0.lock().unwrap();
+        let images = &mut *self.0.lock();
         if images.failing {
             return Err(io::Error::other("the disk is broken"));
         }
@@ -306,7 +306,7 @@ impl Medium for SimulatedDisk {
         self.len()
     }
     fn hold_reserve(&self, spare: u64) -> io::Result<()> {
-        let images = &mut *self.0.lock().unwrap();
+        let images = &mut *self.0.lock();
         if images.holds_reserve {
             return Ok(());
         }
@@ -318,7 +318,7 @@ impl Medium for SimulatedDisk {
         Ok(())
     }
     fn release_reserve(&self) -> io::Result<()> {
-        let images = &mut *self.0.lock().unwrap();
+        let images = &mut *self.0.lock();
         if std::mem::take(&mut images.holds_reserve) {
             images.room += RESERVED;
         }
@@ -329,19 +329,19 @@ impl Medium for SimulatedDisk {
 impl SimulatedDisk {
     fn with_room(pages: u64) -> Self {
         let disk = SimulatedDisk::formatted();
-        disk.0.lock().unwrap().room = pages;
+        disk.0.lock().room = pages;
         disk
     }
 
     /// Somebody else takes all the room there is, or gives this much back.
     fn set_room(&self, pages: u64) {
-        self.0.lock().unwrap().room = pages;
+        self.0.lock().room = pages;
     }
 
     /// The disk after a power cut: what was synced, and those later writes for which `keeps` returns
     /// true.
     fn after_power_cut(&self, mut keeps: impl FnMut() -> bool) -> SimulatedDisk {
-        let images = self.0.lock().unwrap();
+        let images = self.0.lock();
         let mut left = images.synced.clone();
         for (offset, data) in images.since.iter().filter(|_| keeps()) {
             let end = *offset as usize + data.len();
@@ -429,12 +429,12 @@ async fn a_power_cut_loses_no_finished_commit_and_splits_none() {
 async fn concurrent_commits_share_a_sync() {
     let disk = SimulatedDisk::formatted();
     let store = disk.open();
-    let before = disk.0.lock().unwrap().syncs;
+    let before = disk.0.lock().syncs;
     let puts = (0..500).map(|n| store.commit(Transaction::new().put(format!("k{n}"), "1")));
     for answer in futures::future::join_all(puts).await {
         answer.unwrap();
     }
-    let syncs = disk.0.lock().unwrap().syncs - before;
+    let syncs = disk.0.lock().syncs - before;
     assert!(syncs < 100, "{syncs} syncs for 500 commits");
 }
 
@@ -444,7 +444,7 @@ async fn a_broken_disk_ends_the_writing_and_nothing_else() {
     let store = disk.open();
     put(&store, "a", "1").await;
     store.health().unwrap();
-    disk.0.lock().unwrap().failing = true;
+    disk.0.lock().failing = true;
     let lost = store.commit(Transaction::new().put("a", "2")).await;
     assert!(matches!(lost, Err(Error::Backend(_))), "{lost:?}");
     let message = store.health().unwrap_err().to_string();
@@ -454,7 +454,7 @@ async fn a_broken_disk_ends_the_writing_and_nothing_else() {
     );
 
     // That it works again does not help: what the failed write has left is not known.
-    disk.0.lock().unwrap().failing = false;
+    disk.0.lock().failing = false;
     let late = store.commit(Transaction::new().put("b", "1")).await;
     assert_eq!(late.unwrap_err().to_string(), message);
     let read = store.get("a", At::Latest).await.unwrap();

@@ -1,9 +1,10 @@
 //! The thread that writes to disk: all pending commits in one database transaction, then the next.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use futures::channel::oneshot;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use sendo_world::{Clock, Moment};
 use tracing::dispatcher;
 
@@ -157,7 +158,7 @@ impl Writer {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 
     /// Applies a task to what is pending. Its result, an error too, may depend on commits that are not
@@ -208,8 +209,7 @@ impl WriterThread {
     fn wait(&self) -> Option<Option<Shortage>> {
         let mut pending = self.queue.lock();
         while pending.is_empty() && !pending.closing {
-            let woken = self.queue.not_empty.wait(pending);
-            pending = woken.unwrap_or_else(PoisonError::into_inner);
+            self.queue.not_empty.wait(&mut pending);
         }
         if pending.is_empty() {
             return None;

@@ -11,9 +11,10 @@ mod notifier;
 mod queues;
 mod store;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::Moment;
 
 use crate::{At, Batch, Error, KeyRange, Lookup, Revision, Transaction, Watch, WatchSource};
@@ -191,7 +192,7 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::future::poll_fn;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures::future::select;
 use futures::task::AtomicWaker;
+use parking_lot::{Mutex, MutexGuard};
 use sendo_world::Tasks;
 
 /// Wakes the watchers that wait for a change.
@@ -76,7 +77,7 @@ impl Notifier {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -4,8 +4,9 @@
 //! - `pkg/controller/garbagecollector/uid_cache.go`
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sendo::Uid;
 
 /// How many uids are kept; for an owner that is not among them the API server is asked.
@@ -26,7 +27,7 @@ struct Uids {
 
 impl AbsentOwners {
     pub(super) fn insert(&self, uid: Uid) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if !known.uids.insert(uid.clone()) {
             return;
         }
@@ -39,7 +40,7 @@ impl AbsentOwners {
     }
 
     pub(super) fn contains(&self, uid: &Uid) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         known.uids.contains(uid)
     }
 }

@@ -7,9 +7,10 @@ mod check;
 mod key;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, RwLock};
 use ring::digest::{SHA256, digest};
 use sendo_apimachinery::Status;
 use sendo_store::{At, Error, Store, Transaction};
@@ -63,12 +64,12 @@ impl Credentials {
 
     /// Adds a static token for `user`.
     pub(crate) fn give(&self, token: &str, user: User) {
-        let mut given = self.given.write().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.write();
         given.insert(digest_of(token), user);
     }
 
     fn given(&self, token: &str) -> Option<User> {
-        let given = self.given.read().unwrap_or_else(PoisonError::into_inner);
+        let given = self.given.read();
         given.get(&digest_of(token)).cloned()
     }
 
@@ -98,7 +99,7 @@ impl Credentials {
     /// The claims of a token that this cluster signed.
     async fn claims(&self, token: &str) -> Result<Arc<Value>, String> {
         let digest = digest_of(token);
-        let remembered = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = || self.verified.lock();
         if let Some(claims) = remembered().get(&digest) {
             return Ok(Arc::clone(claims));
         }

@@ -106,7 +106,7 @@ async fn a_power_cut_while_the_file_is_made_smaller_loses_nothing() {
     }
     let (oldest, newest) = (store.oldest(), store.revision());
     drop(store);
-    disk.0.lock().unwrap().snapshots = Some(Vec::new());
+    disk.0.lock().snapshots = Some(Vec::new());
     let before = disk.len().unwrap();
     let mut file = File::new(Medium::open(&disk).unwrap(), disk.clone());
     let clock = World::seeded(0).clock().clone();
@@ -114,12 +114,12 @@ async fn a_power_cut_while_the_file_is_made_smaller_loses_nothing() {
     drop(file);
     assert!(disk.len().unwrap() < before);
 
-    let snapshots = disk.0.lock().unwrap().snapshots.take().unwrap();
+    let snapshots = disk.0.lock().snapshots.take().unwrap();
     assert!(snapshots.len() > 3, "{} syncs", snapshots.len());
     for (synced, since) in snapshots {
         let cut = SimulatedDisk::formatted();
-        cut.0.lock().unwrap().synced = synced;
-        cut.0.lock().unwrap().since = since;
+        cut.0.lock().synced = synced;
+        cut.0.lock().since = since;
         let again = cut.after_power_cut(|| random.below(0..2) == 0).open();
         assert_eq!((again.oldest(), again.revision()), (oldest, newest));
         let page = again

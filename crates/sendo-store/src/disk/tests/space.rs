@@ -12,7 +12,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -32,7 +32,7 @@ impl Log {
 
     /// How often the beginning and the end of a shortage were logged.
     fn counts(&self) -> (usize, usize) {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(self.0.lock().clone()).unwrap();
         let count = |level, what| {
             let lines = text.lines();
             lines
@@ -146,7 +146,7 @@ async fn a_store_opened_on_a_full_disk_can_be_read_and_says_so() {
     let store = disk.open();
     put(&store, "a", "1").await;
     drop(store);
-    disk.0.lock().unwrap().holds_reserve = false;
+    disk.0.lock().holds_reserve = false;
     disk.set_room(0);
     let store = log.record(|| disk.open());
     assert!(matches!(store.health(), Err(Error::Full)));
