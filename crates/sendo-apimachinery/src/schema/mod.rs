@@ -30,8 +30,6 @@ mod text;
 mod types;
 mod walk;
 
-use crate::member::is_same;
-
 use places::Places;
 
 pub use go_names::GoName;
@@ -221,7 +219,7 @@ impl Object {
     pub fn field(&self, name: &str) -> Option<&Field> {
         let places = self.places.candidates(name);
         let mut fields = places.map(|place| &self.fields[usize::from(place)]);
-        fields.find(|field| is_same(&field.name, name))
+        fields.find(|field| *field.name == *name)
     }
 }
 
