@@ -171,7 +171,7 @@ impl ApiServer {
         self.server.access.credentials.give(token, user);
     }
 
-    /// A service for one connection, whose user TLS may have told.
+    /// A service for one connection, whose user is known if it has a client certificate.
     pub(crate) fn on_connection(&self, user: Option<User>) -> Caller {
         Caller {
             server: Arc::clone(&self.server),

@@ -1,6 +1,5 @@
-//! The way of a request, one plain step after the other:
-//! authenticate → authorise → route → read or write → encode. The steps of a write stand in
-//! `write/mod.rs`.
+//! Runs the steps of a request in a row: authenticate → authorise → route → read or write → encode.
+//! The steps of a write are in `write/mod.rs`.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use crate::request::negotiate::{self, Gate, Offer, Protobuf, Refusal};
 use crate::request::path::{ResourcePath, Target, Verb};
 use crate::request::user::User;
 use crate::reviews;
-use crate::route::{self, Action, Dead};
+use crate::route::{self, Action, NoRoute};
 use crate::state::Server;
 use crate::state::call::Call;
 use crate::subresource;
@@ -106,7 +105,7 @@ where
     }
 }
 
-/// Refuses a time that nobody can read. Every answer comes well before any that can be.
+/// Refuses a timeout that cannot be parsed. Every answer comes well before a valid one.
 fn check_timeout(request: &Request) -> Result<(), Status> {
     let timeout = request.query.text("timeout");
     let fault = match timeout.is_empty() || lasts(request) {
@@ -121,7 +120,7 @@ fn check_timeout(request: &Request) -> Result<(), Status> {
     }
 }
 
-/// The answer where there is no path to judge: `*`, or one that cannot be read.
+/// The answer to a request whose target is no path: `*`, or one that cannot be parsed.
 fn of_no_path(request: &Request) -> Option<Answer> {
     if request.is_misspelt() {
         let text = "400 Bad Request".to_owned();
@@ -142,9 +141,9 @@ async fn on_resource(
 ) -> Result<Answer, Status> {
     let catalog = server.catalog();
     let (resource, action) = match route::route(&catalog, permit, &request.method, path) {
-        Ok(found) => found,
-        Err(Dead::End(status)) => return Err(status),
-        Err(Dead::Page(answer)) => return Ok(answer),
+        Ok(route) => route,
+        Err(NoRoute::Status(status)) => return Err(status),
+        Err(NoRoute::Page(answer)) => return Ok(answer),
     };
     if let Some(text) = resource.deprecation() {
         request.warn(text);
@@ -236,7 +235,7 @@ const WRITTEN: [&str; 3] = [
     "application/vnd.kubernetes.protobuf",
 ];
 
-/// The same where a watch may be asked for, which comes in pieces.
+/// The same where a watch may be requested, which is a stream.
 const STREAMED: [&str; 5] = [
     WRITTEN[0],
     WRITTEN[1],
@@ -270,14 +269,14 @@ fn accept(request: &mut Request, resource: &Resource, action: &Action) -> Result
         );
         return Err(status.with_details(Details::default()));
     }
-    // Custom resources are not behind the gate that only looks at media types.
+    // Custom resources are not behind the gate that only checks media types.
     let (protobuf, gate) = match is_custom {
         true => (Protobuf::Metadata, Gate::Open),
         false => (Protobuf::Objects, Gate::Shut),
     };
     let is_token = action.subresource() == Some("token");
     let offer = Offer {
-        // What is asked once, and kept nowhere, has no rows.
+        // A token, and what is only created and not stored, has no rows.
         tables: !is_token && resource.facts.has_verb("get"),
         ..Offer::all(protobuf)
     };

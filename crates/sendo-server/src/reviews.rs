@@ -105,7 +105,7 @@ async fn rules(call: &Call<'_>, namespace: &str) -> Result<Value, Status> {
     let user = &call.request.user;
     let policy = &call.server.access.policy;
     let (held, absent) = policy
-        .look(|policy| policy.rules_of(user, namespace))
+        .read(|policy| policy.rules_of(user, namespace))
         .await?;
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     for rule in held {

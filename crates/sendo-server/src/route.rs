@@ -1,8 +1,8 @@
-//! From a path and a method to what is to be done.
+//! Finds the resource and the action that a path and a method name.
 //!
-//! A path that nothing is served at is not found; a path that is served, but
-//! not with this method, is a method not allowed. That is decided before
-//! anything else of a request is looked at, permission apart.
+//! A path at which nothing is served is answered with 404, a path that is served, but not with this
+//! method, with 405. That is decided right after authorisation, before any other part of a
+//! request is validated.
 
 use std::sync::Arc;
 
@@ -38,16 +38,16 @@ impl Action {
 
 /// Why there is no route.
 #[derive(Debug)]
-pub(crate) enum Dead {
-    /// A Status tells.
-    End(Status),
+pub(crate) enum NoRoute {
+    /// The path is in an API, which answers with a Status.
+    Status(Status),
     /// The path is not in any API.
     Page(Answer),
 }
 
-impl From<Status> for Dead {
+impl From<Status> for NoRoute {
     fn from(status: Status) -> Self {
-        Dead::End(status)
+        NoRoute::Status(status)
     }
 }
 
@@ -57,18 +57,18 @@ pub(crate) fn route(
     permit: &Permit,
     method: &Method,
     path: &ResourcePath,
-) -> Result<(Arc<Resource>, Action), Dead> {
+) -> Result<(Arc<Resource>, Action), NoRoute> {
     if catalog.is_remote(&path.group, &path.version) {
-        return Err(Dead::Page(Answer::unavailable()));
+        return Err(NoRoute::Page(Answer::unavailable()));
     }
-    let page = || Dead::Page(Answer::page_not_found());
+    let page = || NoRoute::Page(Answer::page_not_found());
     let group = catalog.group(&path.group).ok_or_else(page)?;
     let found = catalog.find(&path.group, &path.version, &path.resource);
     let resource = found.ok_or_else(|| {
         if group.is_custom() {
             page()
         } else {
-            Dead::End(Status::no_such_resource())
+            NoRoute::Status(Status::no_such_resource())
         }
     })?;
     match &resource.custom {
@@ -86,7 +86,7 @@ pub(crate) fn route(
 ///
 /// Kubernetes has a table of methods and paths for these, which `APIInstaller` in
 /// k8s.io/apiserver (pkg/endpoints/installer.go) makes of what a kind's storage can do.
-/// `HEAD` is in it only where a connection is made to somebody else.
+/// `HEAD` is in it only where a request is proxied.
 fn serves(
     resource: &Resource,
     verb: Verb,
@@ -124,12 +124,12 @@ fn serves(
     if !possible.iter().any(|verb| has(*verb)) {
         return Err(Status::no_such_resource());
     }
-    // A watch is asked for where a list is.
-    let asked = match verb {
+    // A watch is requested at the path of a list.
+    let path_verb = match verb {
         Verb::Watch => Verb::List,
         other => other,
     };
-    if method == Method::HEAD || !possible.contains(&asked) || !has(asked) {
+    if method == Method::HEAD || !possible.contains(&path_verb) || !has(path_verb) {
         return Err(Status::method_not_allowed());
     }
     if !has(verb) {
@@ -155,12 +155,15 @@ fn serves_subresource(
         return Err(Status::no_such_resource());
     }
     // Without a name the verb is one of a collection.
-    let asked = match verb {
+    let object_verb = match verb {
         Verb::List | Verb::Watch => Verb::Get,
         Verb::DeleteCollection => Verb::Delete,
         other => other,
     };
-    let has = subresource.verbs.iter().any(|own| own == asked.as_str());
+    let has = subresource
+        .verbs
+        .iter()
+        .any(|own| own == object_verb.as_str());
     let is_served = match *method {
         Method::HEAD | Method::OPTIONS => is_proxy,
         _ => has,
@@ -193,29 +196,29 @@ fn serves_old_watch(
 /// Whether something is done at a path of a custom resource.
 ///
 /// Kubernetes serves them by the verb alone, without a table of paths: what is
-/// misplaced is no page, what is asked of nothing lacks a name. So an old path that begins
+/// misplaced is answered with a 404 page, a verb of an object without one with "name must be provided". So an old path that begins
 /// with `watch` is one to watch with any method. The rule is that of `crdHandler` in
 /// k8s.io/apiextensions-apiserver (pkg/apiserver/customresource_handler.go).
-fn serves_custom(resource: &Resource, verb: Verb, path: &ResourcePath) -> Result<(), Dead> {
-    let told = |part: &Option<String>| part.as_deref().is_some_and(|part| !part.is_empty());
-    let (in_namespace, named) = (told(&path.namespace), told(&path.name));
+fn serves_custom(resource: &Resource, verb: Verb, path: &ResourcePath) -> Result<(), NoRoute> {
+    let is_set = |part: &Option<String>| part.as_deref().is_some_and(|part| !part.is_empty());
+    let (in_namespace, named) = (is_set(&path.namespace), is_set(&path.name));
     let of_all = resource.is_namespaced() && matches!(verb, Verb::List | Verb::Watch);
     let misplaced = resource.is_namespaced() != in_namespace && !of_all;
     if misplaced || !path.rest.is_empty() && path.prefix != Some(Prefix::Proxy) {
-        return Err(Dead::Page(Answer::page_not_found()));
+        return Err(NoRoute::Page(Answer::page_not_found()));
     }
     if let Some(name) = &path.subresource
         && resource.facts.subresource(name).is_none()
     {
         let object = path.name.as_deref().unwrap_or_default();
         let absent = Status::not_found(&resource.group_resource(), object);
-        return Err(Dead::End(absent));
+        return Err(NoRoute::Status(absent));
     }
     let of_subresource = path.subresource.is_some();
     match verb {
-        Verb::Update | Verb::Patch if !named => {
-            Err(Dead::End(Status::bad_request("name must be provided")))
-        }
+        Verb::Update | Verb::Patch if !named => Err(NoRoute::Status(Status::bad_request(
+            "name must be provided",
+        ))),
         Verb::Get | Verb::Update | Verb::Patch => Ok(()),
         // A creation is of what its body names, whatever the path does.
         Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection
@@ -223,7 +226,7 @@ fn serves_custom(resource: &Resource, verb: Verb, path: &ResourcePath) -> Result
         {
             Ok(())
         }
-        other => Err(Dead::End(Status::method_not_supported(
+        other => Err(NoRoute::Status(Status::method_not_supported(
             &resource.group_resource(),
             other.as_str(),
         ))),

@@ -1,4 +1,4 @@
-//! A view of a part of the store that is never behind it.
+//! Keeps a view of a range of the store that is never older than the store.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::catalog::storage::backend;
 
 /// What is derived from a range of keys, one change at a time.
 pub(crate) trait View: Default + Send + Sync {
-    /// Takes in what a key holds now.
+    /// Applies what a key holds now.
     fn put(&mut self, entry: &Entry);
-    /// Takes in that a key is gone.
+    /// Applies the removal of a key.
     fn remove(&mut self, key: &str);
 }
 
 /// A [`View`] of some ranges of the store.
 ///
-/// It is read once, when first asked for, and then follows the store's changes.
-/// A look at it takes in what has been committed until then: stores hand out a
+/// It is read from the store at the first use, and then follows the store's changes.
+/// Each use first applies what has been committed until then: stores hand out a
 /// change before they answer its commit (part of the store's contract:
-/// `a_change_is_handed_out_before_its_commit_is_answered`), so whoever has been
-/// told of a write finds it here. Nothing runs in between; a view that nobody looks at costs
-/// what the store keeps of the past, and is read anew if that was not enough.
+/// `a_change_is_handed_out_before_its_commit_is_answered`), so a client whose
+/// write was answered finds it here. No task runs in between; a view that is not used costs
+/// what the store keeps of the past, and is read again if that was not enough.
 pub(crate) struct Follow<V> {
     store: Arc<dyn Store>,
     prefixes: &'static [&'static str],
@@ -43,16 +43,16 @@ impl<V: View> Follow<V> {
         }
     }
 
-    /// Looks at the view as it is now.
-    pub(crate) async fn look<R>(&self, look: impl FnOnce(&V) -> R) -> Result<R, Status> {
+    /// Reads the view as it is now.
+    pub(crate) async fn read<R>(&self, read: impl FnOnce(&V) -> R) -> Result<R, Status> {
         while !self.catch_up() {
-            self.read().await?;
+            self.read_store().await?;
         }
         let view = self.view.read();
-        Ok(look(&view))
+        Ok(read(&view))
     }
 
-    /// Takes in what has changed; false if that can no longer be told.
+    /// Applies what has changed; false if the store no longer has these changes.
     fn catch_up(&self) -> bool {
         let mut watches = self.watches.lock();
         if watches.is_empty() {
@@ -73,7 +73,7 @@ impl<V: View> Follow<V> {
         true
     }
 
-    async fn read(&self) -> Result<(), Status> {
+    async fn read_store(&self) -> Result<(), Status> {
         let mut view = V::default();
         let mut opened = Vec::new();
         for prefix in self.prefixes {
@@ -84,7 +84,7 @@ impl<V: View> Follow<V> {
             opened.push(self.store.watch(range, page.revision).map_err(backend)?);
         }
         let mut watches = self.watches.lock();
-        // Somebody else may have been faster; what they read is as good.
+        // Another request may have read the store meanwhile: its view is as new.
         if watches.is_empty() {
             *watches = opened;
             *self.view.write() = view;
@@ -148,12 +148,12 @@ mod tests {
         let store = store(100);
         put(&store, "/a/1").await;
         let follow: Follow<Keys> = Follow::new(Arc::clone(&store), &["/a/", "/b/"]);
-        assert_eq!(follow.look(|keys| keys.0.len()).await.unwrap(), 1);
+        assert_eq!(follow.read(|keys| keys.0.len()).await.unwrap(), 1);
         put(&store, "/b/1").await;
         put(&store, "/c/1").await;
         let gone = Transaction::new().delete("/a/1");
         store.commit(gone).await.unwrap();
-        let keys = follow.look(|keys| keys.0.clone()).await.unwrap();
+        let keys = follow.read(|keys| keys.0.clone()).await.unwrap();
         assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["/b/1"]);
     }
 
@@ -161,10 +161,10 @@ mod tests {
     async fn a_view_left_behind_by_compaction_is_read_anew() {
         let store = store(2);
         let follow: Follow<Keys> = Follow::new(Arc::clone(&store), &["/a/"]);
-        assert_eq!(follow.look(|keys| keys.0.len()).await.unwrap(), 0);
+        assert_eq!(follow.read(|keys| keys.0.len()).await.unwrap(), 0);
         for i in 0..10 {
             put(&store, &format!("/a/{i}")).await;
         }
-        assert_eq!(follow.look(|keys| keys.0.len()).await.unwrap(), 10);
+        assert_eq!(follow.read(|keys| keys.0.len()).await.unwrap(), 10);
     }
 }

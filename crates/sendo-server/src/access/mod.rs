@@ -19,7 +19,7 @@ use follow::Follow;
 use rbac::{Policy, Rule};
 use tokens::Credentials;
 
-/// What authentication and authorisation look at.
+/// What authentication and authorisation use.
 pub(crate) struct Access {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) world: World,

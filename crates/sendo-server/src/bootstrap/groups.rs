@@ -1,4 +1,4 @@
-//! The groups that this server serves itself, as APIServices.
+//! Creates the APIServices of the groups that this server serves itself.
 
 use std::sync::Arc;
 

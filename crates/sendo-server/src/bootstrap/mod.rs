@@ -1,4 +1,4 @@
-//! The objects that every cluster has from its first moment, created when a server starts.
+//! Creates the objects that every cluster has from its first moment, when a server starts.
 
 mod groups;
 mod own_service;

@@ -1,7 +1,6 @@
-//! The service that the server itself is: `kubernetes`, and where it listens.
+//! Keeps the service `kubernetes`, which is this server, and its endpoints.
 //!
-//! Whoever deletes or changes what tells of it gets it back: [`keep`] looks
-//! every ten seconds.
+//! If they are deleted or changed, [`keep`] restores them within ten seconds.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -25,7 +24,7 @@ use crate::write::allocation::first_address;
 /// What the server itself is called: the service that it is, and the range its services are in.
 const SELF: &str = "kubernetes";
 const NAMESPACE: &str = "default";
-/// The port that is told of before the server listens anywhere.
+/// The port of the service before the server listens.
 const USUAL_PORT: u16 = 6443;
 /// How long what was deleted stays away at most.
 const EVERY: Duration = Duration::from_secs(10);
@@ -53,7 +52,7 @@ pub(super) async fn begin(server: &Arc<Server>) -> Result<(), StartError> {
     ensure_service(server).await
 }
 
-/// Tells the cluster where the server listens, by the endpoints of the service that it is.
+/// Writes the address at which the server listens into the endpoints of its service.
 pub(crate) async fn advertise(server: &Arc<Server>, address: SocketAddr) -> Result<(), StartError> {
     *advertised(server) = Some(address);
     let service = json!({"spec": {"ports": [port(address.port())]}});
@@ -125,8 +124,8 @@ async fn ensure_service(server: &Arc<Server>) -> Result<(), StartError> {
     create(server, &services, service).await.map(drop)
 }
 
-/// They are written as they are, loopback addresses too, which nobody else may
-/// write: it is where this server is.
+/// They are written as they are, loopback addresses too, which clients may
+/// not write: it is the address of this server.
 async fn ensure_endpoints(server: &Arc<Server>, address: SocketAddr) -> Result<(), StartError> {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -172,7 +171,7 @@ async fn ensure_object(
         meta.set_uid(&server.world.random().uuid());
         meta.set_creation_timestamp(&time_text(server.world.clock().wall()));
     } else {
-        // It was told before where the server is.
+        // The service exists already: its identity stays.
         meta.set_uid(Meta::of(&known).uid());
         let since = known["metadata"]["creationTimestamp"].as_str();
         meta.set_creation_timestamp(since.unwrap_or_default());

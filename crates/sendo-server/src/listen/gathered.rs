@@ -1,4 +1,4 @@
-//! What is written to a connection, gathered.
+//! Gathers what is written to a connection, to send it together.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ const KEPT: usize = 64 * 1024;
 /// A connection whose writes can be gathered.
 ///
 /// HTTP/2 has every frame of some size flushed before the next one. Each time that
-/// is a call of the system, and at the other end most often a thread that wakes for
+/// is a system call, and at the other end most often a thread that wakes for
 /// one message of many. While the connection is [polled](Self::poll_gathered),
 /// flushing therefore does nothing: what was written is sent once, after that.
 ///

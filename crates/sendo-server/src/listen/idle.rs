@@ -1,4 +1,4 @@
-//! Whether a connection has anything to do.
+//! Counts the requests under way on a connection, to close it when it is idle.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::request::body::Body;
 
 /// Counts the requests of a connection that are not answered to their end.
 ///
-/// A request wakes nobody: who waits looks again when the connection could be idle at the earliest.
+/// A request wakes no task: [`Idle::wait`] checks again when the connection could be idle at the
+/// earliest.
 #[derive(Clone, Debug)]
 pub(crate) struct Idle {
     clock: Clock,
@@ -50,7 +51,7 @@ impl Idle {
         Busy(self.clone())
     }
 
-    /// Waits until nothing has been asked for this long.
+    /// Waits until no request has been under way for this long.
     pub(crate) async fn wait(&self, period: Duration) {
         loop {
             let now = self.clock.now();

@@ -1,4 +1,4 @@
-//! TLS and HTTP around the server: a thin shell.
+//! Serves TLS and HTTP on a socket, and hands each request to the server.
 
 pub(crate) mod certificates;
 pub(crate) mod gathered;
@@ -40,9 +40,9 @@ use crate::request::user::{self, User};
 /// How long a client may take to shake hands, to send a request's head, and to
 /// show that it is still there.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a connection that is silent is asked whether somebody is still there.
+/// How often a silent connection is sent a ping, to find out whether its client is still there.
 const PING_PERIOD: Duration = Duration::from_secs(30);
-/// How long a connection is kept on which nothing is asked.
+/// How long a connection without requests is kept.
 const IDLE: Duration = Duration::from_secs(90);
 
 /// How long requests under way, and clients that do not listen, hold up the end
@@ -96,8 +96,8 @@ pub struct Serving {
 impl ApiServer {
     /// Listens on `address` with TLS, HTTP/1.1 and HTTP/2; port 0 takes a free port.
     ///
-    /// The server's certificate is signed by `authority`, and whoever shows a
-    /// certificate signed by it is the user that names (CN) and in its groups (O).
+    /// The server's certificate is signed by `authority`, and a client with a
+    /// certificate signed by it is the user that it names (CN), in its groups (O).
     /// Connections are tasks of the server: [`ApiServer::shutdown`] ends them
     /// after the requests they carry, or after five seconds. The service `kubernetes` leads here.
     ///
@@ -233,8 +233,8 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
         Some(Err(error)) => {
             tracing::debug!(%error, "a client did not shake hands");
             let clock = server.world().clock();
-            let told = clock.timeout(PARTING, tell_why(written));
-            return either(tasks.stopping().cancelled(), async { drop(told.await) }).await;
+            let alert = clock.timeout(PARTING, send_alert(written));
+            return either(tasks.stopping().cancelled(), async { drop(alert.await) }).await;
         }
         None => return tracing::debug!("a client took too long to shake hands"),
     };
@@ -293,7 +293,7 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
 /// Sends the alert that says why no hands were shaken, and waits until the client hangs up:
 /// if the connection ended with something unread, the system would cut it, and the alert
 /// might never be read.
-async fn tell_why(mut connection: Gathered<BufReader<TcpStream>>) -> io::Result<()> {
+async fn send_alert(mut connection: Gathered<BufReader<TcpStream>>) -> io::Result<()> {
     connection.shutdown().await?;
     let mut unread = [0; 1024];
     while connection.read(&mut unread).await? > 0 {}
@@ -311,7 +311,7 @@ fn poll<C: Future>(
     streams.poll(Pin::new(&mut gathered), context)
 }
 
-/// Whoever speaks HTTP/1.1 has to say once whom they mean (RFC 9112, section 3.2).
+/// A request of HTTP/1.1 must have exactly one Host header (RFC 9112, section 3.2).
 fn check_host<B>(request: &Request<B>) -> Result<(), &'static str> {
     match request.headers().get_all(header::HOST).iter().count() {
         _ if request.version() != Version::HTTP_11 => Ok(()),

@@ -1,9 +1,8 @@
-//! APIServices: which groups there are, whoever serves them.
+//! Keeps APIServices in line with the groups that are served, here or elsewhere.
 //!
-//! The groups that definitions bring are announced by one APIService a version,
-//! which comes and goes with them. One that names a service elsewhere makes a
-//! group of which this server can only tell that it is away: requests are not
-//! forwarded.
+//! Each version of a group of custom resources has an APIService, which is created and deleted with
+//! their definitions. An APIService that names a service elsewhere adds a group that this server
+//! answers with 503: requests are not forwarded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,8 +27,8 @@ const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 const GROUP_PRIORITY: u32 = 1000;
 const VERSION_PRIORITY: u32 = 100;
 
-/// Takes in what was written to APIServices: puts back those of definitions,
-/// and tells of those that are elsewhere.
+/// Applies what was written to APIServices: restores those of custom resources, and
+/// updates which groups are served elsewhere.
 pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
     announce(server).await?;
     let services = services(server)?;
@@ -85,7 +84,7 @@ pub(crate) async fn announce(server: &Arc<Server>) -> Result<(), Status> {
         return Ok(());
     }
     match server.store.commit(transaction).await {
-        // Whoever was faster comes here too.
+        // A concurrent write of APIServices ends with a sync of its own.
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
         Err(other) => Err(backend(other)),
     }

@@ -1,4 +1,4 @@
-//! The lifecycle of definitions: names, establishment, deletion.
+//! Keeps the lifecycle of CustomResourceDefinitions: names, establishment, deletion.
 //!
 //! After every write of a definition the catalog is synchronized with the stored definitions: names
 //! are accepted or refused, an established definition is served, and the objects of one that is

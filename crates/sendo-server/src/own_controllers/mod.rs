@@ -1,5 +1,5 @@
-//! What the server keeps right by itself after a write: which custom resources and
-//! groups are served.
+//! Updates which custom resources and groups the server serves, after a write has changed their
+//! definitions.
 
 pub(crate) mod api_services;
 pub(crate) mod definitions;

@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez` and `/readyz`: is the server well, alive, ready?
+//! Serves `/healthz`, `/livez` and `/readyz`: whether the server is healthy, alive and ready.
 
 use std::sync::atomic::Ordering;
 

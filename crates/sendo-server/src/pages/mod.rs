@@ -1,4 +1,4 @@
-//! Paths that name no resource: discovery, OpenAPI, version, health, OpenID keys.
+//! Serves paths that name no resource: discovery, OpenAPI, version, health, OpenID keys.
 
 pub(crate) mod discovery;
 pub(crate) mod health;
@@ -153,7 +153,7 @@ fn of_version(
             Err(Status::no_such_resource())
         };
     };
-    // Custom groups tell of themselves whatever is asked.
+    // Custom groups are served with any method.
     if group.is_custom() {
         return legacy(request, Gate::Open, &document);
     }
@@ -207,7 +207,7 @@ fn platform() -> String {
     format!("{system}/{architecture}")
 }
 
-/// `/`: where to look further.
+/// `/`: lists the paths that are served.
 fn paths(catalog: &Catalog) -> Value {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
     for group in catalog.groups() {

@@ -1,4 +1,4 @@
-//! `/openapi/v3` and `/openapi/v2`: what is served, as OpenAPI documents.
+//! Serves the OpenAPI documents `/openapi/v3` and `/openapi/v2`, which describe what is served.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -54,7 +54,7 @@ enum Written {
     Protobuf,
 }
 
-/// The media types that version 2 is asked for by, and what each gets; in order
+/// The media types that version 2 is requested with, and what each gets; in order
 /// of preference for those who take anything.
 const VERSION_TWO: [(&str, Written); 3] = [
     ("json", Written::Json),
@@ -129,7 +129,7 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
     }
 }
 
-/// A document, unless the client asks for another state of it.
+/// A document, unless the client requests it by a hash that it no longer has.
 fn document(
     server: &Server,
     request: &Request,
@@ -140,7 +140,7 @@ fn document(
     if request
         .query
         .first("hash")
-        .is_some_and(|asked| asked != hash)
+        .is_some_and(|requested| requested != hash)
     {
         return Answer::Redirect(format!("/openapi/v3/{path}?hash={hash}"));
     }

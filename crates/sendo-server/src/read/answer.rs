@@ -1,4 +1,4 @@
-//! What a step of the pipeline answers, and how it becomes an HTTP response.
+//! Turns the answer of a pipeline step into an HTTP response.
 
 use bytes::Bytes;
 use futures::stream;
@@ -40,7 +40,7 @@ pub(crate) enum Answer {
     },
     /// Word that too many others are served, and when to come again.
     Busy,
-    /// Another place to look at.
+    /// A redirect to another path.
     Redirect(String),
 }
 
@@ -58,7 +58,7 @@ impl Answer {
         )
     }
 
-    /// What a path that leads nowhere answers, where no API is asked.
+    /// The answer of a path that is in no API.
     pub(crate) fn page_not_found() -> Answer {
         Answer::Text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
     }
@@ -77,7 +77,7 @@ const PROTOBUF_STREAM: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Writes an answer as HTTP, in the form the client asked for.
+/// Writes an answer as HTTP, in the form that the client requested.
 pub(crate) fn respond(
     types: &Types,
     request: &Request,
@@ -177,7 +177,7 @@ fn tagged(request: &Request, tag: &str, media_type: &'static str, bytes: Bytes) 
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(http::header::ETAG, tag);
     }
-    // Whoever asks by hash gets the same for ever.
+    // What a hash names never changes.
     if request.query.first("hash").is_some() {
         let for_ever = HeaderValue::from_static("public, immutable");
         response

@@ -1,8 +1,8 @@
-//! `componentstatuses`: how the parts of a cluster are that run beside its server. They are stored
-//! nowhere.
+//! Serves `componentstatuses`: the health of the components of a cluster beside its server. They
+//! are not stored.
 //!
-//! Kubernetes asks the usual ports of this machine. The parts of an embedded cluster have none:
-//! they are well from when they are up.
+//! Kubernetes probes the usual ports of this machine. The components of an embedded cluster have
+//! none: they are healthy once they run.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/registry/core/rest/storage_core.go`: `serversToValidate`
@@ -24,14 +24,14 @@ use crate::state::call::Call;
 /// The parts, in the order of their names.
 const PARTS: [&str; 2] = ["controller-manager", "scheduler"];
 
-/// Tells how the part is that the path names.
+/// Reads the status of the component that the path names.
 pub(crate) fn get(call: &Call<'_>) -> Result<Answer, Status> {
     let part = PARTS.into_iter().find(|part| *part == call.name());
     let part = part.ok_or_else(|| call.not_found(call.name()))?;
     view::object(call, StatusCode::OK, &status(call, part))
 }
 
-/// Tells how all parts are.
+/// Lists the status of all components.
 pub(crate) fn list(call: &Call<'_>) -> Result<Answer, Status> {
     let options = ListOptions::parse(&call.request.query, false)?;
     let selection = Selection::new(call.resource, &options)?;

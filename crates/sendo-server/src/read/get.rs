@@ -1,4 +1,4 @@
-//! Reading one object.
+//! Reads one object.
 
 use http::StatusCode;
 use sendo_apimachinery::{Status, go_quote};
@@ -11,7 +11,7 @@ use crate::state::call::Call;
 
 /// Reads the object that the path names, as it is now.
 ///
-/// A `resourceVersion` asks for a state that is not older: one that lies ahead is waited for.
+/// A `resourceVersion` requests a state that is not older: the answer waits for one in the future.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, Status> {
     let wanted = version(call.request.query.text("resourceVersion"))?;
     call.server.reach(wanted).await?;

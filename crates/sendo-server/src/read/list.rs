@@ -1,4 +1,4 @@
-//! Reading a collection, whole or in pages.
+//! Reads a collection, whole or in pages.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
@@ -274,7 +274,7 @@ fn read_token(text: &str) -> Result<Token, Status> {
     if token.start.is_empty() {
         return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
     }
-    // A start outside of the collection would read what nobody asked for.
+    // A start outside of the collection would read other collections.
     let start = token.start.strip_prefix('/').unwrap_or(&token.start);
     if start.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(invalid(&token.start));
@@ -304,11 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn broken_tokens_are_told_as_go_tells_them() {
+    fn broken_tokens_are_refused_with_the_messages_of_go() {
         for (text, place) in [("x", 0), ("abcde", 4), ("ab!d", 2), ("abc=", 3)] {
-            let told = read_token(text).unwrap_err().message;
+            let message = read_token(text).unwrap_err().message;
             let end = format!("illegal base64 data at input byte {place}");
-            assert!(told.ends_with(&end), "{text}: {told}");
+            assert!(message.ends_with(&end), "{text}: {message}");
         }
     }
 
@@ -353,8 +353,8 @@ mod tests {
             ),
         ];
         for (token, end) in cases {
-            let told = read_token(&BASE64.encode(token)).unwrap_err().message;
-            assert!(told.ends_with(end), "{token}: {told}");
+            let message = read_token(&BASE64.encode(token)).unwrap_err().message;
+            assert!(message.ends_with(end), "{token}: {message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading: get, list and watch, and how objects are written into answers.
+//! Reads objects (get, list and watch), and encodes them into answers.
 
 pub(crate) mod answer;
 pub(crate) mod component_status;

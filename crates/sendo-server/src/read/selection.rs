@@ -1,4 +1,4 @@
-//! Which objects of a collection a request is about.
+//! Selects the objects of a collection by labels, fields and name.
 
 use sendo_apimachinery::jsonpath::JsonPath;
 use sendo_apimachinery::selector::FieldOperator;
@@ -92,7 +92,7 @@ impl Selection {
         self.name.as_deref()
     }
 
-    /// Whether the object under a key may be meant: most that are not are told by their name alone.
+    /// Whether the object under a key may match: most that do not are excluded by their name alone.
     pub(crate) fn may_match(&self, key: &str) -> bool {
         let named = |name: &String| key.rsplit('/').next() == Some(name);
         self.name.as_ref().is_none_or(named)

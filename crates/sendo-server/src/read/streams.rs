@@ -1,4 +1,4 @@
-//! Where the requests of a connection are worked on.
+//! Polls the requests of a connection in its own task, and spawns tasks for those that wait.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sendo_world::{Clock, Tasks};
 use tokio::runtime::Handle;
 
-/// How often the connection and its streams are looked at in turn before other
+/// How often the connection and its streams are polled in turn before other
 /// tasks have their turn.
 const ROUNDS: usize = 16;
 
@@ -149,7 +149,7 @@ impl Streams {
         }
     }
 
-    /// Has somebody else work on streams too, as long as there are any.
+    /// Spawns a task that works on streams too, as long as there are any.
     fn call_helper(&self) {
         let (tasks, begun) = (self.tasks.clone(), self.begun.clone());
         let helper = Arc::clone(&self.helpers);
@@ -161,12 +161,12 @@ impl Streams {
                 }
             }
         });
-        // The task that was spawned last stays on this thread: let it be another one.
+        // tokio keeps the last spawned task on this thread (LIFO slot), so spawn another one.
         self.tasks.spawn("nothing", async {});
     }
 }
 
-/// Wakes the connection's task, unless that is awake and will look anyway: a
+/// Wakes the connection's task, unless that is awake and will poll anyway: a
 /// stream that has answered says so to the connection that polls it.
 #[derive(Default)]
 struct Alarm {
@@ -176,20 +176,20 @@ struct Alarm {
 }
 
 impl Alarm {
-    /// The task has begun to look.
+    /// The task has begun to poll.
     fn begin(&self, task: &Waker) {
         self.task.register(task);
         self.is_awake.store(true, SeqCst);
         self.rings.store(false, SeqCst);
     }
 
-    /// Whether there is more to look at; if not, the task will be woken from now on.
+    /// Whether there is more to poll; if not, the task will be woken from now on.
     fn rang(&self) -> bool {
         if self.rings.swap(false, SeqCst) {
             return true;
         }
         self.is_awake.store(false, SeqCst);
-        // Somebody may have relied on the task being awake a moment ago.
+        // A waker may have seen the task awake a moment ago, and not woken it.
         let rang = self.rings.swap(false, SeqCst);
         self.is_awake.store(rang, SeqCst);
         rang

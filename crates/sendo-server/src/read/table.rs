@@ -1,4 +1,4 @@
-//! Objects as rows and columns, for people.
+//! Shows objects as a Table: rows and columns.
 
 use jiff::Timestamp;
 use sendo_apimachinery::Status;

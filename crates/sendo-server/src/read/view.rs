@@ -1,4 +1,4 @@
-//! Objects and lists in the form that was asked for.
+//! Encodes objects and lists in the form that the client requested.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -80,7 +80,7 @@ pub(crate) fn unkept(call: &Call<'_>, package: &str, object: &Value) -> Result<A
 /// The refusal to show one object of a resource as a list.
 fn one_as_list(call: &Call<'_>) -> Status {
     match call.resource.custom {
-        // Every custom object might be a list, until it is looked into.
+        // Kubernetes finds out that a custom object is no list only by its content.
         Some(_) => Status::unclassified("content is not a list"),
         None => not_a_list(&go_type(call.resource, &call.resource.facts.kind)),
     }

@@ -1,4 +1,4 @@
-//! Following a collection: what is there, then every change.
+//! Watches a collection: sends what is there, then every change.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -151,10 +151,10 @@ fn too_old(error: Error) -> Status {
 
 /// Whether the initial state ends with a bookmark that says so.
 fn closes_with_bookmark(options: &ListOptions) -> bool {
-    let asked = options
+    let sends_initial_events = options
         .send_initial_events
         .unwrap_or(matches!(options.resource_version.as_str(), "" | "0"));
-    options.bookmarks && asked
+    options.bookmarks && sends_initial_events
 }
 
 fn lifetime(call: &Call<'_>, options: &ListOptions) -> Duration {
@@ -214,7 +214,7 @@ impl Initial {
     }
 }
 
-/// One client's watch. It is driven by whoever reads its body, and ends with it.
+/// One client's watch. It is driven by reading its body, and ends with it.
 struct Feed {
     events: Events,
     selection: Selection,

@@ -1,6 +1,6 @@
-//! The events of a watch, encoded.
+//! Encodes the events of a watch.
 //!
-//! A change is encoded once for each form in which somebody watches it: the
+//! A change is encoded once for each form in which it is watched: the
 //! bytes are kept beside the change and shared by all who watch in that form.
 
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ use crate::request::negotiate::{Encoding, View};
 use crate::state::Server;
 use crate::state::call::Call;
 
-/// What happened to an object, as a watch tells it.
+/// What happened to an object, as a watch names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventType {
     Added,
@@ -208,7 +208,7 @@ impl Events {
         }
     }
 
-    /// A bookmark: nothing happened up to `at` that was not told.
+    /// A bookmark: all changes up to `at` have been sent.
     pub(crate) fn bookmark(&mut self, at: Revision, ends_initial_state: bool) -> Bytes {
         let metadata = if ends_initial_state {
             json!({"annotations": {INITIAL_EVENTS_END: "true"}})

@@ -1,4 +1,4 @@
-//! The body of an answer: bytes at once, or a stream of them.
+//! The body of a response: bytes at once, or a stream of them.
 
 use std::convert::Infallible;
 use std::pin::Pin;

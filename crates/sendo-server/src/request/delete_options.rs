@@ -1,4 +1,4 @@
-//! The options of a deletion.
+//! Parses and validates the options of a deletion.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go`: `DeleteOptions`
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::query::Query;
 
-/// What a deletion asks for.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {

@@ -1,4 +1,4 @@
-//! How many requests are worked on at once.
+//! Limits how many requests are worked on at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,8 +9,8 @@ use crate::request::user::MASTERS;
 /// Subresources whose requests last as long as their clients want.
 const LASTING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
-/// The most requests that a server works on at once. Who comes then is asked to
-/// come again in a second, with 429. Watches and other requests that last do not
+/// The most requests that a server works on at once. Others are refused with
+/// 429, to be sent again in a second. Watches and other requests that last do not
 /// count, and administrators always pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightLimits {

@@ -36,7 +36,7 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// What the path names.
     pub(crate) target: Target,
-    /// What is asked for. [`Verb::Unknown`] for paths that name no resource.
+    /// The verb. [`Verb::Unknown`] for paths that name no resource.
     pub(crate) verb: Verb,
     /// What a collection is narrowed to; empty for everything else.
     pub(crate) fields: FieldSelector,
@@ -44,7 +44,7 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     /// The headers.
     pub(crate) headers: HeaderMap,
-    /// Who asks.
+    /// The user, once the request is authenticated.
     pub(crate) user: User,
     /// The body; empty until the request is allowed.
     pub(crate) body: Bytes,
@@ -57,7 +57,7 @@ impl Request {
     /// Takes the head of a request apart. Its user is anonymous until authentication says more.
     pub(crate) fn new(head: &http::request::Parts) -> Request {
         let raw = head.uri.path();
-        // One with a broken escape is refused before anybody looks at it.
+        // One with a broken escape is refused before it is used.
         let path = path::decode(raw).unwrap_or_else(|| raw.to_owned());
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let target = Target::parse(&path);
@@ -96,8 +96,8 @@ impl Request {
         path.contains('%') && path::decode(path).is_none()
     }
 
-    /// Whether a body is of interest. What is only read says all in its head, and
-    /// nobody has to wait for the rest.
+    /// Whether a body is of interest. The head of a request that only reads says all, so
+    /// that it need not wait for the rest.
     pub(crate) fn has_use_for_a_body(&self) -> bool {
         match self.verb {
             Verb::Create | Verb::Update | Verb::Patch => true,

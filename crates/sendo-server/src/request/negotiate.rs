@@ -1,4 +1,4 @@
-//! Which form of an answer a client asked for with its `Accept` header.
+//! Negotiates the form of an answer from the `Accept` header of its request.
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Offer {
     }
 }
 
-/// Whether media types are looked at before all else.
+/// Whether media types are checked before all else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// They must be named literally, or as `*/*`.
@@ -105,7 +105,7 @@ pub(crate) struct Form {
     pub(crate) encoding: Encoding,
     /// What it shows.
     pub(crate) view: View,
-    /// Whether the client asked for line breaks in the media type.
+    /// Whether the media type requests line breaks.
     pub(crate) pretty: bool,
 }
 
@@ -123,7 +123,7 @@ impl Form {
 pub(crate) enum Refusal {
     /// No media type of the header is served here.
     MediaType,
-    /// The media type is served, but not the transformation asked for.
+    /// The media type is served, but not the transformation requested.
     Transformation,
 }
 
@@ -284,8 +284,8 @@ fn sorted_clauses(accept: &str) -> Vec<Clause<'_>> {
 /// The form of a discovery document at the top.
 ///
 /// Aggregated discovery is preferred to the plain lists of the same media type,
-/// in whichever order they are accepted. `None` if the header asks for nothing
-/// that discovery can give.
+/// in whichever order they are accepted. `None` if the header accepts no
+/// form that discovery has.
 pub(crate) fn discovery(accept: Option<&str>) -> Option<Discovery> {
     let Some(accept) = accept.filter(|text| !text.is_empty()) else {
         return Some(Discovery::Legacy(Encoding::Json));

@@ -1,11 +1,11 @@
-//! What a request's path names, read as Kubernetes reads it.
+//! Parses the path of a request, by the rules of Kubernetes.
 
 use http::Method;
 use sendo_apimachinery::FieldSelector;
 
 use crate::request::query::{self, Query};
 
-/// The verb a permission is given for, and that a request asks to do.
+/// The verb of a request, for which a permission is given.
 ///
 /// An unknown method has the empty verb, as Kubernetes words it when it refuses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +67,7 @@ pub(crate) enum Prefix {
 
 /// A path below `/api/v1` or `/apis/<group>/<version>`, taken apart.
 ///
-/// Nothing here says that such a resource exists: permission is judged before that.
+/// That such a resource exists is not checked here: authorisation comes before that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     /// The group, empty for the core one.
@@ -142,7 +142,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// What `method` on this path asks to do; `query` tells a watch from a list.
+    /// The verb of `method` on this path; `query` tells a watch from a list.
     ///
     /// The rule is that of `RequestInfoFactory.NewRequestInfo` in k8s.io/apiserver
     /// (pkg/endpoints/request/requestinfo.go).

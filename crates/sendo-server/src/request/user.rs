@@ -1,4 +1,4 @@
-//! Who a request comes from.
+//! The user of a request: name, groups, uid and extras.
 
 use std::collections::BTreeMap;
 

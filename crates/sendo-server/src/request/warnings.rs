@@ -1,4 +1,4 @@
-//! What the client is to be warned of, within what headers have room for.
+//! Collects the warnings of a response, up to the size that headers may have.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go`: `AddWarning`

@@ -35,7 +35,7 @@ pub(super) async fn status(call: &Call<'_>, review: &Value, kind: &str) -> Resul
     let (fields, field_fault) = fields(&review["spec"]["resourceAttributes"]["fieldSelector"]);
     let label_fault = labels(&review["spec"]["resourceAttributes"]["labelSelector"]);
     let requested = attributes(&user, &review["spec"], fields);
-    let verdict = authorise::judge(&call.server.access, &requested).await?;
+    let verdict = authorise::decide(&call.server.access, &requested).await?;
     let mut status = json!({"allowed": verdict.is_allowed()});
     let reason = verdict.reason();
     if !reason.is_empty() {

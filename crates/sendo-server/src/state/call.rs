@@ -1,4 +1,4 @@
-//! A request on a resource that is served: what every verb works with.
+//! One request on one resource, with which every verb works.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use sendo_apimachinery::Status;
 
 use super::call::Call;
-use crate::access::authorise::{Attributes, Verdict, attributes, demand, judge};
+use crate::access::authorise::{Attributes, Verdict, attributes, decide, demand};
 use crate::request::path::Verb;
 
 /// Refuses a PUT or an apply that comes to create something, unless its writer may.
@@ -16,7 +16,7 @@ pub(crate) async fn demand_create(call: &Call<'_>) -> Result<(), Status> {
 ///
 /// The refusal does not say who wanted what.
 pub(crate) async fn demand_create_too(call: &Call<'_>) -> Result<(), Status> {
-    match judge(&call.server.access, &create_instead(call)).await? {
+    match decide(&call.server.access, &create_instead(call)).await? {
         Verdict::Allowed(_) => Ok(()),
         Verdict::Refused(why) => {
             let resource = call.resource.group_resource();

@@ -1,4 +1,4 @@
-//! From the bytes of a body to an object.
+//! Decodes the body of a request into an object.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! OpenAPI documents that were requested, kept until what they describe changes.
+//! Caches OpenAPI documents that were requested, until what they describe changes.
 
 use std::collections::BTreeMap;
 

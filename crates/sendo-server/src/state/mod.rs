@@ -50,12 +50,12 @@ pub(crate) struct Server {
     pub(crate) parts_are_up: AtomicBool,
     /// The types of built-in kinds.
     pub(crate) types: Arc<Types>,
-    /// OpenAPI documents that were asked for.
+    /// OpenAPI documents that were requested.
     pub(crate) documents: Documents,
     /// The definitions of custom resources that the catalog shows.
     pub(crate) definitions: tokio::sync::Mutex<Known>,
     pub(crate) catalog: RwLock<Arc<Catalog>>,
-    /// Where the server was last told to listen.
+    /// The address of the service `kubernetes`: where the server listens.
     pub(crate) advertised: Mutex<Option<SocketAddr>>,
 }
 

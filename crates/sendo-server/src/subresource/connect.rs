@@ -1,8 +1,9 @@
-//! Ways through the server to nodes, pods and services: logs, commands, ports, proxies.
+//! Serves the subresources that connect to nodes, pods and services: log, exec, attach,
+//! portforward and proxy.
 //!
 //! No node has an agent that could be reached. Where a node's containers are
-//! simulated, what is right with a request is told so; elsewhere it ends where
-//! Kubernetes ends when it cannot reach an agent.
+//! simulated, a valid request is answered with an error that says so; elsewhere it is answered as
+//! Kubernetes answers when it cannot reach an agent.
 
 use std::net::IpAddr;
 
@@ -19,7 +20,7 @@ use crate::state::call::Call;
 use crate::state::create_permission;
 use crate::write::admission::{self, Attributes};
 
-/// Asks admission about a connection, before anything is looked for
+/// Runs admission for a connection, before any object is read
 /// (`ConnectResource` in `k8s.io/apiserver/pkg/endpoints/handlers/rest.go`).
 pub(super) async fn admit(call: &Call<'_>, subresource: &str) -> Result<(), Status> {
     let mut options = options(call, subresource);
@@ -68,7 +69,7 @@ fn options(call: &Call<'_>, subresource: &str) -> Value {
     options
 }
 
-/// How the container runtime of a node is called whose containers are only told of.
+/// The prefix of the container runtime's version on nodes whose containers are simulated.
 const SIMULATED: &str = "simulated://";
 
 /// `pods/<name>/log`.
@@ -96,7 +97,7 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
 
 /// `pods/<name>/exec`, `attach` and `portforward`.
 ///
-/// Whoever comes by a GET, as WebSockets do, needs the permission to create too: so says
+/// A request with GET, as WebSockets send it, needs the permission to create too:
 /// `ensureAuthorizedForVerb` in k8s.io/kubernetes (pkg/registry/core/pod/rest/authorize.go).
 pub(super) async fn stream(call: &Call<'_>, name: &str, verb: Verb) -> Result<Answer, Status> {
     if verb != Verb::Create {
@@ -164,7 +165,7 @@ pub(super) async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer, Status>
     }
 }
 
-/// What comes of a request that goes on to where nobody listens.
+/// The answer to a request that is forwarded to an address where no process listens.
 fn forward(call: &Call<'_>, verb: Verb, address: &str) -> Result<Answer, Status> {
     let request = call.request;
     if request.asks_for_upgrade() {
@@ -181,22 +182,22 @@ fn forward(call: &Call<'_>, verb: Verb, address: &str) -> Result<Answer, Status>
     )))
 }
 
-/// Where a pod listens: on the port asked for, else the first it tells of, else that of its scheme.
+/// Where a pod listens: on the port requested, else the first its containers name, else that of its scheme.
 fn address_of(pod: &Value, scheme: &str, port: &str) -> Result<String, Status> {
     let ip = pod["status"]["podIP"].as_str();
     let ip: IpAddr = ip
         .and_then(|ip| ip.parse().ok())
         .ok_or_else(|| Status::bad_request("address not allowed"))?;
     let containers = pod["spec"]["containers"].as_array();
-    let told = containers
+    let declared = containers
         .into_iter()
         .flatten()
         .find_map(|container| container["ports"][0]["containerPort"].as_u64());
-    let port = match (port, told, scheme) {
-        ("", Some(told), _) => told.to_string(),
+    let port = match (port, declared, scheme) {
+        ("", Some(declared), _) => declared.to_string(),
         ("", None, "https") => "443".to_owned(),
         ("", None, _) => "80".to_owned(),
-        (asked, ..) => asked.to_owned(),
+        (requested, ..) => requested.to_owned(),
     };
     Ok(match ip {
         IpAddr::V4(ip) => format!("{ip}:{port}"),
@@ -230,11 +231,11 @@ fn container(call: &Call<'_>, pod: &Value, lists: &[&str]) -> Result<String, Sta
         })
         .filter_map(|container| container["name"].as_str())
         .collect();
-    let asked = call.request.query.text("container");
+    let requested = call.request.query.text("container");
     match names.as_slice() {
-        _ if names.contains(&asked) => Ok(asked.to_owned()),
-        _ if !asked.is_empty() => Err(Status::bad_request(format!(
-            "container {asked} is not valid for pod {}",
+        _ if names.contains(&requested) => Ok(requested.to_owned()),
+        _ if !requested.is_empty() => Err(Status::bad_request(format!(
+            "container {requested} is not valid for pod {}",
             call.name()
         ))),
         [only] => Ok((*only).to_owned()),
@@ -290,9 +291,9 @@ fn check_log_options(call: &Call<'_>) -> Result<(), Status> {
 
 /// Where the agent of a node would be.
 enum Agent {
-    /// Nowhere: the node's containers are only told of.
+    /// There is none: the node's containers are simulated.
     Simulated,
-    /// At an address where nobody listens.
+    /// At an address where no process listens.
     At(String),
 }
 
@@ -322,7 +323,7 @@ impl Agent {
         }
     }
 
-    /// What is said of a simulated node that `lacks` what is asked for.
+    /// The error of a simulated node that `lacks` what is requested.
     fn simulated(node: &str, lacks: &str) -> Status {
         Status::unclassified(format!(
             "{lacks}: the containers of node {} are simulated, nothing runs in them",

@@ -1,4 +1,4 @@
-//! What lies below an object's path.
+//! Serves the subresources of objects.
 
 mod connect;
 

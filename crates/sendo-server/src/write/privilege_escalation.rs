@@ -61,7 +61,7 @@ pub(crate) async fn confirm(
                 return Err(Status::bad_request("Namespace parameter required."));
             }
             let namespace = call.namespace().unwrap_or_default();
-            let rules = call.server.access.policy.look(|policy| {
+            let rules = call.server.access.policy.read(|policy| {
                 let rules = policy.rules(&role, namespace)?;
                 Some(rules.to_vec())
             });
@@ -90,7 +90,7 @@ async fn may(call: &Call<'_>, verb: &str, resource: &str, name: &str) -> Result<
             ..Subject::default()
         }),
     };
-    Ok(authorise::judge(&call.server.access, &attributes)
+    Ok(authorise::decide(&call.server.access, &attributes)
         .await?
         .is_allowed())
 }
@@ -104,7 +104,7 @@ async fn require_rules(call: &Call<'_>, object: &Value, rules: &[Rule]) -> Resul
         .server
         .access
         .policy
-        .look(|policy| policy.rules_of(user, namespace))
+        .read(|policy| policy.rules_of(user, namespace))
         .await?;
     let missing = escalation::missing(&held, rules);
     if missing.is_empty() {

@@ -1,10 +1,10 @@
-//! Being somebody else.
+//! Impersonation: the headers of a request name another user to act as.
 //!
-//! There are two ways to be allowed it. The verb `impersonate` on a user (and
-//! its groups, uid and extras) allows to do anything in that user's name. A
+//! A user is allowed it in one of two ways. The verb `impersonate` on another user (and
+//! its groups, uid and extras) allows every request as that user. A
 //! constrained mode takes two grants: `impersonate:<mode>` on the user, and
-//! `impersonate-on:<mode>:<verb>` on what is done in its name. The constrained
-//! modes are tried first; if none allows it, the first refusal is told.
+//! `impersonate-on:<mode>:<verb>` on what is requested. The constrained
+//! modes are tried first; if none allows it, the first refusal is returned.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const EXTRA: &str = "impersonate-extra-";
 
 /// The API group of what users are made of.
 const AUTHENTICATION: &str = "authentication.k8s.io";
-/// Tells which node the pod of a service account is on.
+/// The extra that names the node of a service account's pod.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// Whom a request is made as: `real`, or whom its headers name.
@@ -41,12 +41,12 @@ pub(super) async fn impersonate(
         if !mode.is_for(&wanted, &real) {
             continue;
         }
-        let desk = Desk {
+        let impersonation = Impersonation {
             access,
             real: &real,
             mode,
         };
-        match desk.check(&wanted, request).await {
+        match impersonation.check(&wanted, request).await {
             Ok(user) => return Ok(user),
             Err(status) => first = first.or(Some(status)),
         }
@@ -54,7 +54,7 @@ pub(super) async fn impersonate(
     Err(first.unwrap_or_else(|| Status::internal_error("all impersonation modes failed")))
 }
 
-/// Whom the headers name, as they name it; nobody if there are none.
+/// The user that the headers name; `None` without such headers.
 fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let text = |name: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -122,7 +122,7 @@ fn in_go(user: &User) -> String {
     )
 }
 
-/// A way to be allowed to be somebody else.
+/// A way to be allowed to impersonate a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     AssociatedNode,
@@ -182,23 +182,23 @@ impl Mode {
 }
 
 /// One attempt in one mode.
-struct Desk<'a> {
+struct Impersonation<'a> {
     access: &'a Access,
     real: &'a User,
     mode: Mode,
 }
 
-impl Desk<'_> {
+impl Impersonation<'_> {
     async fn check(&self, wanted: &User, request: &Request) -> Result<User, Status> {
         if self.mode.is_constrained() {
             let method = request.method.as_str().to_ascii_lowercase();
-            let asked = authorise::attributes(request, self.real, &method);
-            let verb = format!("impersonate-on:{}:{}", self.mode.name(), asked.verb);
-            let asked = Attributes {
+            let attributes = authorise::attributes(request, self.real, &method);
+            let verb = format!("impersonate-on:{}:{}", self.mode.name(), attributes.verb);
+            let attributes = Attributes {
                 verb: &verb,
-                ..asked
+                ..attributes
             };
-            authorise::demand(self.access, &asked).await?;
+            authorise::demand(self.access, &attributes).await?;
         }
         let mut user = wanted.clone();
         self.name(&mut user).await?;
@@ -244,7 +244,7 @@ impl Desk<'_> {
         }
         match node_of(&user.name).filter(|_| self.mode.is_constrained()) {
             Some(node) => {
-                // Whoever may be the node it runs on may be any such.
+                // Who may impersonate the node of its pod may impersonate each associated node.
                 let name = match self.mode {
                     Mode::AssociatedNode => "*",
                     _ => node,
@@ -310,12 +310,12 @@ impl Desk<'_> {
 
     async fn demand_subject(&self, subject: Subject<'_>) -> Result<(), Status> {
         let verb = self.verb();
-        let asked = Attributes {
+        let attributes = Attributes {
             user: self.real,
             verb: &verb,
             what: What::Resource(subject),
         };
-        authorise::demand(self.access, &asked).await
+        authorise::demand(self.access, &attributes).await
     }
 
     fn verb(&self) -> String {
@@ -333,12 +333,12 @@ impl Desk<'_> {
             name,
             ..Subject::default()
         };
-        let asked = Attributes {
+        let attributes = Attributes {
             user: self.real,
             verb: &verb,
             what: What::Resource(subject),
         };
-        authorise::refusal(&asked, why)
+        authorise::refusal(&attributes, why)
     }
 }
 

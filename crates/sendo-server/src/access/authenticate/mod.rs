@@ -1,4 +1,4 @@
-//! Who is asking: the first step of the pipeline.
+//! Authentication: finds the user of a request, the first step of the pipeline.
 
 mod impersonate;
 
@@ -19,8 +19,8 @@ pub type Tokens = BTreeMap<String, User>;
 ///
 /// `known` is who the connection belongs to: its client certificate, or the
 /// in-process caller. Without one, a bearer token must be valid; without that
-/// too, the request is anonymous. Impersonation headers then change who it is,
-/// if the user may be somebody else.
+/// too, the request is anonymous. Impersonation headers then name another
+/// user, if the user is allowed to impersonate it.
 pub(crate) async fn authenticate(
     access: &Access,
     known: Option<&User>,
@@ -31,8 +31,8 @@ pub(crate) async fn authenticate(
         None => match bearer(&request.headers) {
             Some(token) => {
                 let audiences = access.audiences();
-                let found = access.token_user(token, &audiences).await;
-                found.map_err(|_| Status::unauthorized())?.user
+                let verified = access.token_user(token, &audiences).await;
+                verified.map_err(|_| Status::unauthorized())?.user
             }
             None => User::anonymous(),
         },

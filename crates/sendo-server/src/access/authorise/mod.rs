@@ -1,32 +1,32 @@
-//! Who may do what: the second step of the pipeline, before path, method and
-//! body of a request are looked at.
+//! Authorisation: the second step of the pipeline, before the path, method and body of a request
+//! are validated.
 //!
-//! Three are asked in turn, and one that allows is enough: `system:masters` may
-//! do everything; a node may do what concerns it (`nodes`); everybody may do
-//! what roles that are bound to them allow ([`crate::access::rbac`]).
+//! Three authorisers decide in turn, and one that allows a request is enough: the group
+//! `system:masters` is allowed everything, a node is allowed what concerns it (`nodes`), and every
+//! user is allowed what the roles bound to it allow ([`crate::access::rbac`]).
 
 pub(crate) mod nodes;
 
 use sendo_apimachinery::{FieldSelector, GroupResource, Status, go_quote, names, status};
 
 use crate::access::Access;
-use crate::access::rbac::{Found, Grant, RoleRef};
+use crate::access::rbac::{Decision, Grant, RoleRef};
 use crate::request::Request;
 use crate::request::path::{Target, Verb};
 use crate::request::user::{MASTERS, User};
 
-/// What somebody wants to do.
+/// What an authoriser decides about: a user, a verb and its object.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes<'a> {
-    /// Who.
+    /// The user.
     pub(crate) user: &'a User,
     /// The verb of a rule; for paths the method in lower case.
     pub(crate) verb: &'a str,
-    /// With what.
+    /// What the verb applies to.
     pub(crate) what: What<'a>,
 }
 
-/// What somebody wants to do something with.
+/// What a verb applies to.
 #[derive(Clone, Debug)]
 pub(crate) enum What<'a> {
     /// A resource.
@@ -47,12 +47,12 @@ pub(crate) struct Subject<'a> {
     pub(crate) fields: FieldSelector,
 }
 
-/// An answer to [`judge`].
+/// The result of [`decide`].
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// Yes; by a grant, unless the user may do everything or is a node.
+    /// The request is allowed; by a grant, unless the user is in `system:masters` or is a node.
     Allowed(Option<Grant>),
-    /// No, and what more there is to say.
+    /// The request is not allowed, and why, if there is more to say.
     Refused(String),
 }
 
@@ -61,7 +61,7 @@ impl Verdict {
         matches!(self, Verdict::Allowed(_))
     }
 
-    /// What a review tells of it.
+    /// The reason that an access review shows.
     pub(crate) fn reason(&self) -> String {
         match self {
             Verdict::Allowed(Some(grant)) => format!("RBAC: allowed by {grant}"),
@@ -71,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// The permission to do what a request asks for, and nothing else.
+/// The permission to do what a request is for, and nothing else.
 ///
 /// Only [`authorise`] gives one. What is done with a resource follows from the verb in it
 /// ([`crate::route::Action`]), so that nothing else can be done than what was allowed.
@@ -87,7 +87,7 @@ impl Permit {
     }
 }
 
-/// Lets a request pass, or tells why not.
+/// Allows a request, or refuses it with the reason.
 pub(crate) async fn authorise(access: &Access, request: &Request) -> Result<Permit, Status> {
     if !request.user.is_in(MASTERS) {
         let method = request.method.as_str().to_ascii_lowercase();
@@ -96,7 +96,7 @@ pub(crate) async fn authorise(access: &Access, request: &Request) -> Result<Perm
     Ok(Permit { verb: request.verb })
 }
 
-/// What a request wants to do, in the name of `user`. `method` is its method in lower case.
+/// The attributes of a request that `user` makes. `method` is its method in lower case.
 pub(crate) fn attributes<'a>(
     request: &'a Request,
     user: &'a User,
@@ -137,30 +137,33 @@ fn pinned_name(fields: &FieldSelector) -> &str {
 }
 
 /// Refuses with 403 what is not allowed.
-pub(crate) async fn demand(access: &Access, asked: &Attributes<'_>) -> Result<(), Status> {
-    match judge(access, asked).await? {
+pub(crate) async fn demand(access: &Access, attributes: &Attributes<'_>) -> Result<(), Status> {
+    match decide(access, attributes).await? {
         Verdict::Allowed(_) => Ok(()),
-        Verdict::Refused(why) => Err(refusal(asked, &why)),
+        Verdict::Refused(why) => Err(refusal(attributes, &why)),
     }
 }
 
 /// Whether something is allowed, and why or why not.
-pub(crate) async fn judge(access: &Access, asked: &Attributes<'_>) -> Result<Verdict, Status> {
-    if asked.user.is_in(MASTERS) {
+pub(crate) async fn decide(
+    access: &Access,
+    attributes: &Attributes<'_>,
+) -> Result<Verdict, Status> {
+    if attributes.user.is_in(MASTERS) {
         return Ok(Verdict::Allowed(None));
     }
     let mut reasons = Vec::new();
-    match nodes::judge(access, asked).await? {
+    match nodes::decide(access, attributes).await? {
         nodes::Verdict::Allowed => return Ok(Verdict::Allowed(None)),
         nodes::Verdict::Refused(why) => reasons.push(why),
         nodes::Verdict::NoNode => {}
     }
-    match access.policy.look(|policy| policy.find(asked)).await? {
-        Found::Grant(grant) => return Ok(Verdict::Allowed(Some(grant))),
-        Found::Nothing(absent) if !absent.is_empty() => {
+    match access.policy.read(|policy| policy.find(attributes)).await? {
+        Decision::Grant(grant) => return Ok(Verdict::Allowed(Some(grant))),
+        Decision::NoRule(absent) if !absent.is_empty() => {
             reasons.push(format!("RBAC: {}", absent_roles(&absent)));
         }
-        Found::Nothing(_) => {}
+        Decision::NoRule(_) => {}
     }
     reasons.retain(|reason| !reason.is_empty());
     Ok(Verdict::Refused(reasons.join("\n")))
@@ -176,17 +179,17 @@ pub(crate) fn absent_roles(absent: &[RoleRef]) -> String {
 }
 
 /// 403 for what is not allowed.
-pub(crate) fn refusal(asked: &Attributes<'_>, why: &str) -> Status {
-    let user = go_quote(&asked.user.name);
+pub(crate) fn refusal(attributes: &Attributes<'_>, why: &str) -> Status {
+    let user = go_quote(&attributes.user.name);
     let why = match why {
         "" => String::new(),
         why => format!(": {why}"),
     };
-    match &asked.what {
+    match &attributes.what {
         What::Path(path) => {
             let cause = format_args!(
                 "User {user} cannot {} path {}{why}",
-                asked.verb,
+                attributes.verb,
                 go_quote(path)
             );
             Status::forbidden(&GroupResource::default(), "", cause)
@@ -202,7 +205,7 @@ pub(crate) fn refusal(asked: &Attributes<'_>, why: &str) -> Status {
             };
             let cause = format_args!(
                 "User {user} cannot {} resource {} in API group {} {place}{why}",
-                asked.verb,
+                attributes.verb,
                 go_quote(&full),
                 go_quote(subject.group),
             );

@@ -1,4 +1,4 @@
-//! What a node may do: what the role `system:node` says, but of pods, and of
+//! The node authoriser: a node is allowed what the role `system:node` allows, but of pods, and of
 //! what pods refer to, only what concerns the node itself.
 
 mod references;
@@ -20,11 +20,11 @@ use crate::request::user::User;
 const NODES: &str = "system:nodes";
 const LEASES: &str = "kube-node-lease";
 
-/// What a node's own authoriser says.
+/// The verdict of the node authoriser.
 pub(crate) enum Verdict {
-    /// Yes.
+    /// The request is allowed.
     Allowed,
-    /// No, and perhaps why; somebody else may still allow it.
+    /// The request is not allowed, and perhaps why; another authoriser may still allow it.
     Refused(String),
     /// The user is no node.
     NoNode,
@@ -34,7 +34,7 @@ fn refused(why: impl Into<String>) -> Result<Verdict, Status> {
     Ok(Verdict::Refused(why.into()))
 }
 
-/// The name of the node a user is; empty if it is one that cannot be told apart.
+/// The name of the node a user is; empty if it is a node without a name.
 fn node_of(user: &User) -> Option<&str> {
     let name = user.name.strip_prefix("system:node:")?;
     user.is_in(NODES).then_some(name)
@@ -45,45 +45,48 @@ pub(crate) fn is_node(user: &User) -> bool {
     node_of(user).is_some()
 }
 
-/// Judges what a node wants to do.
-pub(crate) async fn judge(access: &Access, asked: &Attributes<'_>) -> Result<Verdict, Status> {
-    let Some(node) = node_of(asked.user) else {
+/// Decides whether a node is allowed a request.
+pub(crate) async fn decide(
+    access: &Access,
+    attributes: &Attributes<'_>,
+) -> Result<Verdict, Status> {
+    let Some(node) = node_of(attributes.user) else {
         return Ok(Verdict::NoNode);
     };
     if node.is_empty() {
         return refused(format!(
             "unknown node for user {}",
-            go_quote(&asked.user.name)
+            go_quote(&attributes.user.name)
         ));
     }
-    if let What::Resource(subject) = &asked.what {
-        let desk = Desk {
+    if let What::Resource(subject) = &attributes.what {
+        let request = NodeRequest {
             access,
             node,
-            verb: asked.verb,
+            verb: attributes.verb,
             subject,
         };
-        if let Some(verdict) = desk.judge().await? {
+        if let Some(verdict) = request.decide().await? {
             return Ok(verdict);
         }
     }
-    if access.node_rules.iter().any(|rule| rule.allows(asked)) {
+    if access.node_rules.iter().any(|rule| rule.allows(attributes)) {
         return Ok(Verdict::Allowed);
     }
     refused("")
 }
 
-/// One question about a resource that is divided among nodes.
-struct Desk<'a> {
+/// A node's request on a resource of which each node is allowed a part.
+struct NodeRequest<'a> {
     access: &'a Access,
     node: &'a str,
     verb: &'a str,
     subject: &'a Subject<'a>,
 }
 
-impl Desk<'_> {
-    /// The verdict on a divided resource; `None` for all others.
-    async fn judge(&self) -> Result<Option<Verdict>, Status> {
+impl NodeRequest<'_> {
+    /// The verdict on such a resource; `None` for all others.
+    async fn decide(&self) -> Result<Option<Verdict>, Status> {
         let Subject {
             group,
             resource,
@@ -178,7 +181,7 @@ impl Desk<'_> {
             name: name.to_owned(),
         };
         let bound = &self.access.bound;
-        bound.look(|bound| bound.uses(self.node, &thing)).await
+        bound.read(|bound| bound.uses(self.node, &thing)).await
     }
 
     /// A cluster-scoped object; null if it is absent.

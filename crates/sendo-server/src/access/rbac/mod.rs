@@ -15,7 +15,7 @@ mod policy;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub(crate) use escalation::quoted;
-pub(crate) use policy::{Found, Grant, PREFIXES, Policy, RoleRef};
+pub(crate) use policy::{Decision, Grant, PREFIXES, Policy, RoleRef};
 
 use crate::access::authorise::{Attributes, What};
 

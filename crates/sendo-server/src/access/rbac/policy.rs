@@ -83,36 +83,36 @@ pub(crate) struct Grant {
 
 /// The result of [`Policy::find`].
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum Decision {
     /// A binding to a role with a rule that allows the request.
     Grant(Grant),
     /// No rule allows the request. These roles are bound to the user but do not exist.
-    Nothing(Vec<RoleRef>),
+    NoRule(Vec<RoleRef>),
 }
 
 impl Policy {
     /// Finds a rule that allows a request.
-    pub(crate) fn find(&self, attributes: &Attributes<'_>) -> Found {
+    pub(crate) fn find(&self, attributes: &Attributes<'_>) -> Decision {
         let namespace = match &attributes.what {
             What::Resource(subject) => subject.namespace,
             What::Path(_) => "",
         };
-        let mut found = Found::Nothing(Vec::new());
+        let mut decision = Decision::NoRule(Vec::new());
         self.visit(attributes.user, namespace, |binding, rules| {
-            match (rules, &mut found) {
+            match (rules, &mut decision) {
                 (Ok(rules), _) if rules.iter().any(|rule| rule.allows(attributes)) => {
-                    found = Found::Grant(Grant {
+                    decision = Decision::Grant(Grant {
                         subject: binding.subject(attributes.user).unwrap_or_default(),
                         binding: Arc::clone(binding),
                     });
                     return ControlFlow::Break(());
                 }
-                (Err(role), Found::Nothing(absent)) => absent.push(role.clone()),
+                (Err(role), Decision::NoRule(absent)) => absent.push(role.clone()),
                 _ => {}
             }
             ControlFlow::Continue(())
         });
-        found
+        decision
     }
 
     /// All rules that a user holds in a namespace, and the roles bound to the user that do not
@@ -382,7 +382,7 @@ mod tests {
     }
 
     fn why(policy: &Policy, user: &User, namespace: &str, resource: &str) -> Option<String> {
-        let found = policy.find(&Attributes {
+        let decision = policy.find(&Attributes {
             user,
             verb: "get",
             what: What::Resource(Subject {
@@ -391,9 +391,9 @@ mod tests {
                 ..Subject::default()
             }),
         });
-        match found {
-            Found::Grant(grant) => Some(grant.to_string()),
-            Found::Nothing(_) => None,
+        match decision {
+            Decision::Grant(grant) => Some(grant.to_string()),
+            Decision::NoRule(_) => None,
         }
     }
 

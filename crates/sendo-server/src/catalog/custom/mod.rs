@@ -11,9 +11,9 @@
 //!   `sync`
 //! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/helpers.go`: `getColumnsForVersion`
 
-mod custom;
 pub(crate) mod deletion;
 pub(crate) mod names;
+mod rules;
 pub(crate) mod synced;
 mod validate;
 
@@ -32,7 +32,7 @@ use crate::catalog::Resource;
 use crate::catalog::keys::Keys;
 use crate::catalog::stored_form::TypeMeta;
 
-pub(crate) use custom::{Custom, RULES, ScalePaths};
+pub(crate) use rules::{Custom, RULES, ScalePaths};
 pub(crate) use validate::{validate_create, validate_status, validate_update};
 
 /// The API group of CustomResourceDefinitions.

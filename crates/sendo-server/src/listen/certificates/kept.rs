@@ -1,4 +1,4 @@
-//! The authority of a cluster that outlives its process.
+//! Keeps the authority of a cluster in its store, so that it outlives the process.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -27,8 +27,8 @@ pub enum AuthorityError {
 impl Authority {
     /// The authority that `store` keeps; a new one is made and kept there the first time.
     ///
-    /// Whoever was given a certificate, or the authority's own, goes on with it
-    /// when the cluster is started again on the same store.
+    /// Certificates that it signed, and copies of its own, stay valid when the cluster is
+    /// started again on the same store.
     ///
     /// # Errors
     /// If the store fails, or what it keeps cannot be read.
@@ -44,7 +44,7 @@ impl Authority {
                 .put(KEY, Bytes::from(kept.to_string()));
             match store.commit(keep).await {
                 Ok(_) => return Ok(made),
-                // Somebody else was quicker: theirs it is.
+                // Another process has stored one meanwhile: it is used.
                 Err(Error::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,4 +1,4 @@
-//! Certificates of a cluster: its authority, the server's own, and those of clients.
+//! Issues the certificates of a cluster: its authority, the server's own, and those of clients.
 
 mod kept;
 mod subject;
@@ -37,7 +37,7 @@ pub struct CertificateError {
     source: rcgen::Error,
 }
 
-/// A cluster's certificate authority. Whoever shows a certificate signed by it is believed.
+/// A cluster's certificate authority. Clients with a certificate signed by it are authenticated.
 ///
 /// Keys are made by the cryptography library, from the operating system's
 /// randomness: they differ from run to run in a seeded world too.
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Authority {
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key is nobody's to see.
+        // The key is secret.
         f.debug_struct("Identity").finish_non_exhaustive()
     }
 }
@@ -241,8 +241,8 @@ mod tests {
     fn a_client_certificate_names_user_and_group() {
         let authority = Authority::new("2026-03-31T00:00:00Z".parse().unwrap()).unwrap();
         let identity = authority.client("jürgen", "system:masters").unwrap();
-        let found = user_of(&identity.certificate_der).unwrap();
-        assert_eq!(found, User::new("jürgen", ["system:masters"]));
+        let user = user_of(&identity.certificate_der).unwrap();
+        assert_eq!(user, User::new("jürgen", ["system:masters"]));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Who a client certificate names: common name and organisations of its subject.
+//! Reads the user of a client certificate from the common name and organisations of its subject.
 //!
-//! Certificates come here verified by the TLS library. What is read is the one
-//! path to the subject (X.509, in DER), and nothing is allocated for the rest.
+//! The TLS library has verified the certificate. Only the subject is decoded (X.509, in DER), and
+//! the fields before it are skipped.
 
 use crate::request::user::User;
 

@@ -18,7 +18,7 @@ pub(crate) fn media_type(encoding: Encoding) -> &'static str {
     }
 }
 
-/// Which half of the groups is told of.
+/// Which half of the groups a document lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
     /// `/api`: the core group.
@@ -83,7 +83,7 @@ impl<'a> GroupDiscovery<'a> {
         }
     }
 
-    /// A group that another server has, which cannot be asked.
+    /// A group that another server serves, which cannot be reached from here.
     fn remote(name: &'a str, versions: &'a [String]) -> Self {
         let stale = |version: &'a String| VersionDiscovery {
             version,

@@ -1,4 +1,4 @@
-//! What is served, told to clients: groups, versions, resources.
+//! Discovery: lists the groups, versions and resources that are served.
 
 pub(crate) mod aggregated;
 

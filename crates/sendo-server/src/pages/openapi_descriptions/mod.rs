@@ -1,4 +1,4 @@
-//! Descriptions for OpenAPI documents, from the Rust types of every kind.
+//! Takes the descriptions in OpenAPI documents from the Rust type of each kind.
 //!
 //! The facts about types hold no sentences; the Rust types of the same kinds
 //! carry them for their own schemas. They are gathered for one document at a

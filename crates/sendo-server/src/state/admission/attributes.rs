@@ -1,4 +1,4 @@
-//! What a step of admission is given of a request.
+//! The attributes of a request that each step of admission is given.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/interfaces.go`: `Attributes`
@@ -98,7 +98,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Who asks.
+    /// The user of the request.
     pub(crate) fn user(&self) -> &'a User {
         &self.call.request.user
     }

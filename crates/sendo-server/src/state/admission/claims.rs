@@ -1,4 +1,4 @@
-//! Keys that a write takes and gives back in the transaction of its object.
+//! Claims keys, and frees them, in the transaction of the object that is written.
 
 use bytes::Bytes;
 use sendo_apimachinery::Status;
@@ -27,7 +27,7 @@ impl Claims {
         transaction
     }
 
-    /// Takes a key that nobody may hold.
+    /// Takes a key that no other object may hold.
     pub(crate) fn take(&mut self, key: Key, value: impl Into<Bytes>) {
         self.taken.push((key, value.into()));
     }
@@ -38,7 +38,7 @@ impl Claims {
         }
     }
 
-    /// Whether nobody holds `key`, as far as can be told before the write.
+    /// Whether no object holds `key`, as of before the write.
     pub(crate) async fn is_free(&self, call: &Call<'_>, key: &Key) -> Result<bool, Status> {
         if self.taken.iter().any(|(taken, _)| taken == key) {
             return Ok(false);

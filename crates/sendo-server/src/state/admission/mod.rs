@@ -28,7 +28,7 @@ pub(crate) struct Plugin {
 }
 
 /// How a step changes an object. The object is null in a deletion, and the options
-/// of the request where a connection is asked for.
+/// of the request for a connection.
 pub(crate) enum Mutate {
     /// By what the request says.
     Now(fn(&Attributes<'_>, &mut Value) -> Result<(), Status>),
@@ -55,12 +55,12 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
             Mutate::Now(mutate) => mutate(attributes, object),
             Mutate::Later(mutate) => mutate(attributes, object).await,
         };
-        verdict.inspect_err(|status| tell(plugin, attributes, status))?;
+        verdict.inspect_err(|status| log_refusal(plugin, attributes, status))?;
     }
     Ok(())
 }
 
-/// Asks every step that validates.
+/// Has every step that validates check the object.
 pub(crate) async fn validate(
     attributes: &Attributes<'_>,
     object: &Value,
@@ -71,14 +71,14 @@ pub(crate) async fn validate(
             && (plugin.handles)(attributes)
         {
             let verdict = validate(attributes, object, claims).await;
-            verdict.inspect_err(|status| tell(plugin, attributes, status))?;
+            verdict.inspect_err(|status| log_refusal(plugin, attributes, status))?;
         }
     }
     Ok(())
 }
 
-/// Tells in the log which step refused a request: the answer need not.
-fn tell(plugin: &Plugin, attributes: &Attributes<'_>, status: &Status) {
+/// Logs which step refused a request: the answer need not name it.
+fn log_refusal(plugin: &Plugin, attributes: &Attributes<'_>, status: &Status) {
     tracing::debug!(
         plugin = plugin.name,
         operation = ?attributes.operation,

@@ -64,7 +64,7 @@ async fn demand(attributes: &Attributes<'_>, new: &Value, verb: &str) -> Result<
                 ..Subject::default()
             }),
         };
-        if authorise::judge(&attributes.call.server.access, &asked)
+        if authorise::decide(&attributes.call.server.access, &asked)
             .await?
             .is_allowed()
         {

@@ -1,5 +1,5 @@
-//! What a pod refers to, field by field of its type: nothing else that is written in a pod, by
-//! whoever may write it, lets its node read anything.
+//! Finds the objects that a pod refers to, field by field of its type: no other text in a pod lets
+//! its node read an object.
 //!
 //! Follows Kubernetes 1.36:
 //! - `plugin/pkg/auth/authorizer/node/graph.go`: `AddPod`

@@ -1,4 +1,4 @@
-//! What a node may see of what its pods name.
+//! Tests which objects a node may read because its pods refer to them.
 
 use sendo_store::Revision;
 use serde_json::json;
