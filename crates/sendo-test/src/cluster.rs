@@ -1,13 +1,14 @@
 //! The cluster a test is given.
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use parking_lot::Mutex;
 use sendo::cache::{Cache, CacheOptions};
 use sendo::client::{Client, ClientOptions, Deletion, Patch};
 use sendo::election::ElectionOptions;
@@ -140,7 +141,7 @@ impl TestCluster {
         let running = manager.start(config);
         let running = running.unwrap_or_else(|error| panic!("the manager did not start: {error}"));
         running.ready().await;
-        lock(&self.inner.managers).push(running);
+        self.inner.managers.lock().push(running);
     }
 
     /// Installs the CustomResourceDefinition of a type and waits until it is served.
@@ -269,18 +270,18 @@ impl TestCluster {
     /// Every change of every object since the start, a line each: virtual time,
     /// revision, key, and what it became.
     pub fn changes(&self) -> String {
-        lock(&self.inner.changes).clone()
+        self.inner.changes.lock().clone()
     }
 
     /// Stops the managers and the cluster, and checks that no task is left.
     pub async fn stop(&self) {
-        let managers = std::mem::take(&mut *lock(&self.inner.managers));
+        let managers = std::mem::take(&mut *self.inner.managers.lock());
         for manager in managers {
             if let Err(error) = manager.stop().await {
                 panic!("a manager had failed: {error}");
             }
         }
-        let cluster = lock(&self.inner.cluster).take();
+        let cluster = self.inner.cluster.lock().take();
         if let Some(cluster) = cluster {
             cluster.stop().await;
         }
@@ -299,10 +300,6 @@ impl TestCluster {
 
 fn told<T>(did: &str, result: Result<T, sendo::client::Error>) -> T {
     result.unwrap_or_else(|error| panic!("cannot {did}: {error}"))
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a line of the changes is written at rest, too.
@@ -346,7 +343,7 @@ fn write_down(world: &World, store: &Arc<dyn Store>, changes: Arc<Mutex<String>>
             let Some(Ok(batch)) = next else {
                 return;
             };
-            let mut changes = lock(&changes);
+            let mut changes = changes.lock();
             for change in batch.changes.iter() {
                 let value = change
                     .now

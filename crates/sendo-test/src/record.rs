@@ -2,8 +2,9 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
@@ -41,17 +42,13 @@ where
         let _guard = tracing::subscriber::set_default(subscriber);
         on_cluster(seed, Troubles::default(), |cluster| async move {
             test(cluster.clone()).await;
-            *lock(&kept) = cluster.changes();
+            *kept.lock() = cluster.changes();
         })
         .await;
     });
-    let log = String::from_utf8_lossy(&lock(&log.0)).into_owned();
-    let changes = lock(&changes).clone();
+    let log = String::from_utf8_lossy(&log.0.lock()).into_owned();
+    let changes = changes.lock().clone();
     Recording { log, changes }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Virtual time since the run began.
@@ -68,7 +65,7 @@ struct Buffer(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Buffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use parking_lot::Mutex;
 use sendo::election::ElectionOptions;
 use sendo::{Config, ObjectExt, Typed};
 use sendo_server::{Body, Caller, User};
 use serde_json::Value;
 use tower::Service;
 
-use crate::cluster::{TestCluster, lock};
+use crate::cluster::TestCluster;
 
 /// The rights that manifests give a ServiceAccount, and what a program that runs
 /// as that account makes of them; see [`TestCluster::rights`].
@@ -115,7 +116,7 @@ impl Rights {
     /// What was refused for want of a right, a line each: `create pods`, also where
     /// an apply was to create one and only `create` was missing.
     pub fn refused(&self) -> Vec<String> {
-        let asked = lock(&self.asked);
+        let asked = self.asked.lock();
         let refused = asked.iter().filter(|(_, counts)| counts.refused > 0);
         refused.map(|((_, asked), _)| asked.to_string()).collect()
     }
@@ -126,7 +127,7 @@ impl Rights {
     /// Rights that are looked up on the way of a request for something else, such
     /// as `bind` and `escalate`, are always among them.
     pub fn unused(&self) -> Vec<String> {
-        let asked = lock(&self.asked);
+        let asked = self.asked.lock();
         let is_used = |right: &Right| asked.keys().any(|(_, asked)| right.allows(asked));
         let unused = self.given.iter().filter(|right| !is_used(right));
         unused.map(Right::to_string).collect()
@@ -136,7 +137,7 @@ impl Rights {
     /// by verb and resource: `patch pods/status`.
     pub fn writes_of(&self, replica: &str) -> BTreeMap<String, u64> {
         let mut writes = BTreeMap::new();
-        for ((name, asked), counts) in lock(&self.asked).iter() {
+        for ((name, asked), counts) in self.asked.lock().iter() {
             let is_write = !["get", "list", "watch"].contains(&asked.verb);
             if name == replica && is_write && counts.all > 0 {
                 let line = line(asked.verb, &asked.resource, &asked.group);
@@ -414,7 +415,7 @@ impl Service<Request<kube::client::Body>> for Counted {
         Box::pin(async move {
             let answer = answer.await?;
             if let Some(asked) = asked {
-                let mut counts = lock(&counts);
+                let mut counts = counts.lock();
                 count(&mut counts, &replica, asked, answer.status(), &given);
             }
             Ok(answer)
@@ -518,10 +519,10 @@ subjects: [{kind: ServiceAccount, name: program, namespace: default}]
                 let written = written
                     .iter()
                     .map(|(what, times)| format!("{times} {what}"));
-                *lock(seen) = [rights.refused(), rights.unused(), written.collect()];
+                *seen.lock() = [rights.refused(), rights.unused(), written.collect()];
             }
         });
-        seen.into_inner().unwrap()
+        seen.into_inner()
     }
 
     #[test]

@@ -2,17 +2,16 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::Context;
-
-use crate::cluster::lock;
 
 /// How many different ones are kept.
 const KEPT: usize = 10;
@@ -54,14 +53,14 @@ impl Troubles {
     /// Takes what has been gathered, a line each, newest last; nothing if there is nothing.
     pub(crate) fn take(&self) -> String {
         let mut text = String::new();
-        for trouble in lock(&self.0).drain(..) {
+        for trouble in self.0.lock().drain(..) {
             let _ = writeln!(text, "{trouble}");
         }
         text
     }
 
     fn add(&self, at: Duration, level: Level, said: Said) {
-        let mut troubles = lock(&self.0);
+        let mut troubles = self.0.lock();
         let before = troubles.iter().position(|known| known.said == said);
         let before = before.and_then(|place| troubles.remove(place));
         let times = before.map_or(0, |known| known.times) + 1;

@@ -1,8 +1,8 @@
 //! Custom resources: turns stored definitions into the resources that the server serves.
 //!
 //! An established definition becomes one [`Resource`] per served version in the catalog, and the
-//! same verbs serve it as built-in kinds. [`Custom`] holds what is specific to a version,
-//! [`lifecycle`] creates and removes the resources.
+//! same verbs serve it as built-in kinds. [`Custom`] holds what is specific to a version;
+//! [`crate::own_controllers::definitions`] creates and removes the resources.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go`:
