@@ -1,4 +1,9 @@
-//! Reviews: questions about users and what they may do. Nothing of them is kept.
+//! Reviews: who a user is and what a user may do, answered and not stored.
+//!
+//! Follows Kubernetes 1.36:
+//! - `pkg/registry/authentication/selfsubjectreview/rest.go`: `Create`
+//! - `pkg/registry/authentication/tokenreview/storage.go`: `Create`
+//! - `pkg/registry/authorization/selfsubjectrulesreview/rest.go`: `Create`
 
 mod access;
 
