@@ -29,7 +29,7 @@ pub(crate) use modules::Modules;
 
 const FACTS: &str = "crates/sendo-apimachinery/facts";
 const ACCESS: &str = "crates/sendo-server/facts/rbac.txt";
-const DESCRIPTIONS: &str = "crates/sendo-server/src/openapi_descriptions/kinds.rs";
+const DESCRIPTIONS: &str = "crates/sendo-server/src/pages/openapi_descriptions/kinds.rs";
 
 /// What `cargo xtask codegen` takes.
 #[derive(clap::Args)]
