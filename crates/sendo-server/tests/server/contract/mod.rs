@@ -1,0 +1,63 @@
+//! What clients rely on where schemas decide: tables of requests and answers.
+//!
+//! Every table is told to a server in this process. With `SENDO_REAL_KUBECONFIG`
+//! set, the same tables are told to the API server of that kubeconfig: what both
+//! answer is what Kubernetes does. There each test works in a namespace and an
+//! API group of its own, and deletes its definitions when it is done.
+//!
+//! ```text
+//! cargo test --workspace --test server contract
+//! SENDO_REAL_KUBECONFIG=~/.kube/config cargo test --workspace --test server contract
+//! ```
+
+mod expressions;
+mod place;
+mod schemas;
+mod story;
+mod values;
+
+use serde::de::DeserializeOwned;
+
+/// Reads a table.
+fn table<T: DeserializeOwned>(text: &str) -> T {
+    serde_saphyr::from_str(text).expect("the table is readable")
+}
+
+macro_rules! stories {
+    ($($test:ident: $file:literal;)*) => {$(
+        #[tokio::test]
+        async fn $test() {
+            story::tell(include_str!(concat!("tables/", $file))).await;
+        }
+    )*};
+}
+
+stories! {
+    applies_and_owners: "apply.yaml";
+    applies_of_lists_and_maps: "apply-lists.yaml";
+    applies_of_custom_resources: "apply-custom.yaml";
+    managers_that_clients_write: "managed-fields.yaml";
+    definitions_come_and_go: "definitions.yaml";
+    versions_of_a_definition: "versions.yaml";
+    transitions_and_tolerance: "transitions.yaml";
+}
+
+#[tokio::test]
+async fn schemas_are_structural() {
+    schemas::tell(include_str!("tables/schemas.yaml")).await;
+}
+
+#[tokio::test]
+async fn values_are_held_to_their_schema() {
+    values::tell(include_str!("tables/values.yaml")).await;
+}
+
+#[tokio::test]
+async fn rules_compile_or_are_refused() {
+    expressions::compile(include_str!("tables/rules.yaml")).await;
+}
+
+#[tokio::test]
+async fn expressions_have_the_values_of_kubernetes() {
+    expressions::evaluate(include_str!("tables/expressions.yaml")).await;
+}

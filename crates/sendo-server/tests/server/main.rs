@@ -1,0 +1,5 @@
+//! The API server as its clients see it.
+
+mod api;
+mod contract;
+mod tls;

@@ -1,0 +1,8 @@
+//! The library from outside: what its public face promises.
+
+mod cache;
+mod contract;
+mod manager;
+mod mistakes;
+mod program;
+mod sent_once;
