@@ -60,6 +60,10 @@ where
         tracing::error!(method = %request.method, path = %request.path, cause, "a request panicked");
         Err(Status::internal_error(cause))
     });
+    let annotations = request.annotations();
+    if !annotations.is_empty() {
+        tracing::debug!(method = %request.method, path = request.path, ?annotations, "audit annotations");
+    }
     let response = answer::respond(&server.types, &request, answer);
     match request.method {
         Method::HEAD => answer::head_of(response),
@@ -147,6 +151,7 @@ async fn on_resource(
     };
     if let Some(text) = resource.deprecation() {
         request.warn(text);
+        request.annotate("k8s.io/deprecated", "true");
     }
     accept(request, &resource, &action)?;
     let call = Call {

@@ -1,5 +1,6 @@
 //! A request: its path, query, options, body and user, read and checked.
 
+pub(crate) mod audit_annotations;
 pub(crate) mod body;
 pub(crate) mod delete_options;
 pub(crate) mod in_flight;
@@ -10,6 +11,8 @@ pub(crate) mod query;
 pub(crate) mod user;
 pub(crate) mod warnings;
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method, Uri};
@@ -17,6 +20,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use sendo_apimachinery::{FieldSelector, Status};
 
+use self::audit_annotations::AuditAnnotations;
 use self::path::{Target, Verb};
 use crate::request::negotiate::Form;
 use crate::request::query::Query;
@@ -51,6 +55,7 @@ pub(crate) struct Request {
     /// The form of the answer; JSON until it is agreed on.
     pub(crate) form: Form,
     warnings: Mutex<Warnings>,
+    annotations: Mutex<AuditAnnotations>,
 }
 
 impl Request {
@@ -81,6 +86,7 @@ impl Request {
             body: Bytes::new(),
             form: Form::JSON,
             warnings: Mutex::default(),
+            annotations: Mutex::default(),
         }
     }
 
@@ -170,6 +176,16 @@ impl Request {
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let mut warnings = self.warnings.lock();
         warnings.add(text.into());
+    }
+
+    /// Notes something for the audit event of the request. The first value of a key stays.
+    pub(crate) fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.annotations.lock().add(key.into(), value.into());
+    }
+
+    /// The audit annotations so far.
+    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
+        self.annotations.lock().all().clone()
     }
 
     /// The warnings so far.
