@@ -260,7 +260,7 @@ const CUSTOM_PATCHES: [&str; 3] = [
 fn accept(request: &mut Request, resource: &Resource, action: &Action) -> Result<(), Status> {
     let is_custom = resource.custom.is_some();
     let patches = action.verb() == Verb::Patch && action.subresource() != Some("proxy");
-    let patch = PatchType::of(request);
+    let patch = PatchType::from_request(request);
     // Custom resources say nothing of how their lists merge.
     let known = patch.is_some_and(|patch| !is_custom || patch != PatchType::Strategic);
     if patches && !known && is_custom {

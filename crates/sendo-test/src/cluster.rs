@@ -1,4 +1,4 @@
-//! The cluster a test is given.
+//! The cluster of a test.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use sendo_store::{KeyRange, Revision, Store};
 use serde_json::Value;
 
 use crate::faults::Faults;
-use crate::troubles::Troubles;
+use crate::recent_logs::RecentLogs;
 use crate::view::View;
 
-/// How long, in virtual time, [`TestCluster::until`] waits before it gives up.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long [`TestCluster::until`] waits, in virtual time, before it panics.
+const UNTIL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A live cluster with virtual time. Cheap to clone.
 ///
-/// Every method that fails panics with what was seen: a test has nothing better to do.
+/// A method that fails panics, and the message says why.
 #[derive(Clone)]
 pub struct TestCluster {
     inner: Arc<Inner>,
@@ -41,11 +41,11 @@ struct Inner {
     kube: kube::Client,
     client: Client,
     managers: Mutex<Vec<Running>>,
-    /// How many programs have been given settings.
+    /// The number of programs for which a config was made.
     programs: AtomicU64,
-    /// Every change since the cluster was there, in a line each.
+    /// Every change since the start of the cluster, a line each.
     changes: Arc<Mutex<String>>,
-    troubles: Troubles,
+    recent_logs: RecentLogs,
 }
 
 impl fmt::Debug for TestCluster {
@@ -63,16 +63,16 @@ impl TestCluster {
         TestCluster::start_with(seed, ClusterOptions::default()).await
     }
 
-    /// The same with other parts.
+    /// The same with other parts of the cluster.
     pub async fn start_with(seed: u64, options: ClusterOptions) -> Self {
-        TestCluster::start_watched(seed, options, Troubles::default()).await
+        TestCluster::start_with_logs(seed, options, RecentLogs::default()).await
     }
 
-    /// The same with a view of what went wrong, to be shown when it is waited in vain.
-    pub(crate) async fn start_watched(
+    /// The same with the collected logs, which [`TestCluster::until`] shows when it times out.
+    pub(crate) async fn start_with_logs(
         seed: u64,
         options: ClusterOptions,
-        troubles: Troubles,
+        recent_logs: RecentLogs,
     ) -> Self {
         let world = World::seeded(seed);
         let cluster = Cluster::start(&world, options).await;
@@ -85,7 +85,7 @@ impl TestCluster {
             ..ClientOptions::default()
         };
         let changes = Arc::new(Mutex::new(String::new()));
-        write_down(&test, cluster.store(), changes.clone());
+        record_changes(&test, cluster.store(), changes.clone());
         TestCluster {
             inner: Arc::new(Inner {
                 view: View::new(cluster.server().clone()),
@@ -96,7 +96,7 @@ impl TestCluster {
                 managers: Mutex::default(),
                 programs: AtomicU64::default(),
                 changes,
-                troubles,
+                recent_logs,
                 world,
             }),
         }
@@ -107,9 +107,9 @@ impl TestCluster {
         self.run_with(manager, self.config()).await;
     }
 
-    /// How a program runs on this cluster by default, to be changed and given to
-    /// [`TestCluster::run_with`]. Each has a world of its own: a program that runs
-    /// after another does not make the same random choices.
+    /// The default config of a program on this cluster, to be changed and passed to
+    /// [`TestCluster::run_with`]. Each config has a world of its own, so two programs do not make
+    /// the same random choices.
     pub fn config(&self) -> Config {
         Config::new(self.inner.kube.clone(), self.program_world())
     }
@@ -119,9 +119,8 @@ impl TestCluster {
         self.inner.world.child(&format!("program-{number}"))
     }
 
-    /// The settings of one of several replicas of a program: each has a world of
-    /// its own, as if it ran on a machine of its own, and they elect a leader
-    /// by the lease `lease` in the namespace `default`.
+    /// The config of one of several replicas of a program. Each replica has a world of its own, as on
+    /// a machine of its own, and they elect a leader by the lease `lease` in the namespace `default`.
     pub fn replica(&self, name: &str, lease: &str) -> Config {
         let world = self.inner.world.child(name);
         Config {
@@ -130,7 +129,7 @@ impl TestCluster {
         }
     }
 
-    /// The settings of a program whose requests meet `faults`.
+    /// The config of a program whose requests fail as `faults` decides.
     pub fn faulty(&self, faults: &Faults) -> Config {
         let service = self.inner.view.server().client_service();
         Config::new(faults.client(service), self.program_world())
@@ -160,14 +159,14 @@ impl TestCluster {
         .await;
     }
 
-    /// Creates an object; gives it back as the server made it.
+    /// Creates an object and returns it as the server stored it.
     pub async fn create<K: Typed>(&self, object: &K) -> K {
-        told("create", self.inner.client.create(object).await)
+        expect_ok("create", self.inner.client.create(object).await)
     }
 
     /// Changes an object by a merge patch.
     pub async fn patch<K: Typed>(&self, object: &K, change: Value) -> K {
-        told(
+        expect_ok(
             "patch",
             self.inner.client.patch(object, Patch::Merge(change)).await,
         )
@@ -175,7 +174,7 @@ impl TestCluster {
 
     /// Deletes an object, as `kubectl delete` would.
     pub async fn delete<K: Typed>(&self, object: &K) -> Deletion {
-        told("delete", self.inner.client.delete(object).await)
+        expect_ok("delete", self.inner.client.delete(object).await)
     }
 
     /// The object under `key`, at this moment.
@@ -188,12 +187,11 @@ impl TestCluster {
         self.inner.view.list()
     }
 
-    /// Waits until `holds`; looks again after every change.
+    /// Waits until `holds` returns true; it is called again after every change.
     ///
     /// # Panics
-    /// If it does not hold within ten minutes of virtual time; the message says
-    /// `what` was waited for, what was logged last as warning or error (a failed
-    /// reconcile, a watch that was refused), and what changed last.
+    /// If it does not return true within ten minutes of virtual time. The message has `what`, the last
+    /// warnings and errors (a failed reconcile, a watch that was refused) and the last changes.
     pub async fn until(&self, what: &str, holds: impl Fn(&View) -> bool) {
         let waiting = async {
             let mut seen = Revision(0);
@@ -204,22 +202,22 @@ impl TestCluster {
             }
         };
         let clock = self.inner.world.clock();
-        if clock.timeout(PATIENCE, waiting).await.is_none() {
+        if clock.timeout(UNTIL_TIMEOUT, waiting).await.is_none() {
             let changes = self.changes();
             let last: Vec<_> = changes
                 .lines()
                 .rev()
                 .filter(|line| !is_heartbeat(line))
                 .take(10)
-                .map(brief)
+                .map(shortened)
                 .collect();
-            let troubles = match self.inner.troubles.take() {
-                none if none.is_empty() => "none\n".to_owned(),
-                troubles => troubles,
+            let recent_logs = match self.inner.recent_logs.take() {
+                text if text.is_empty() => "none\n".to_owned(),
+                text => text,
             };
             panic!(
-                "{what}: did not come true within {PATIENCE:?} of virtual time\n\
-                 the last warnings and errors, newest last:\n{troubles}\
+                "{what}: did not come true within {UNTIL_TIMEOUT:?} of virtual time\n\
+                 the last warnings and errors, newest last:\n{recent_logs}\
                  the last changes, newest first:\n{}",
                 last.join("\n")
             );
@@ -232,7 +230,7 @@ impl TestCluster {
     }
 
     /// Lets `duration` of virtual time pass and checks that nothing was written
-    /// in it, but for heartbeats: leases and the nodes' own reports.
+    /// meanwhile, apart from heartbeats: leases and the status of nodes.
     ///
     /// # Panics
     /// If anything else was written; the message shows it.
@@ -262,13 +260,13 @@ impl TestCluster {
         &self.inner.client
     }
 
-    /// The world the cluster lives in.
+    /// The world of the cluster.
     pub fn world(&self) -> &World {
         &self.inner.world
     }
 
     /// Every change of every object since the start, a line each: virtual time,
-    /// revision, key, and what it became.
+    /// revision, key, and the new object.
     pub fn changes(&self) -> String {
         self.inner.changes.lock().clone()
     }
@@ -298,21 +296,21 @@ impl TestCluster {
     }
 }
 
-fn told<T>(did: &str, result: Result<T, sendo::client::Error>) -> T {
-    result.unwrap_or_else(|error| panic!("cannot {did}: {error}"))
+fn expect_ok<T>(verb: &str, result: Result<T, sendo::client::Error>) -> T {
+    result.unwrap_or_else(|error| panic!("cannot {verb}: {error}"))
 }
 
-/// Whether a line of the changes is written at rest, too.
+/// Whether a line of the changes is one that an idle cluster writes too.
 fn is_heartbeat(line: &str) -> bool {
     line.contains("/leases/") || line.contains("/nodes/")
 }
 
-/// A line of the changes, as much of it as people look at.
-fn brief(line: &str) -> String {
+/// The beginning of a line of the changes, without managed fields.
+fn shortened(line: &str) -> String {
     without_managed_fields(line).chars().take(500).collect()
 }
 
-/// A line of the changes without what no one reads.
+/// A line of the changes without managed fields.
 fn without_managed_fields(line: &str) -> String {
     let parts: Vec<&str> = line.splitn(4, ' ').collect();
     let [time, revision, key, object] = parts[..] else {
@@ -327,8 +325,8 @@ fn without_managed_fields(line: &str) -> String {
     format!("{time} {revision} {key} {object}")
 }
 
-/// Follows the store from its beginning and writes a line for every change.
-fn write_down(world: &World, store: &Arc<dyn Store>, changes: Arc<Mutex<String>>) {
+/// Watches the store from its beginning and writes a line for every change.
+fn record_changes(world: &World, store: &Arc<dyn Store>, changes: Arc<Mutex<String>>) {
     let watch = store.watch(KeyRange::all(), Revision(0));
     let mut watch = watch.expect("a young store keeps everything");
     let clock = world.clock().clone();
@@ -379,31 +377,31 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "data": {"colour": "green"}})).unwrap()
     }
 
-    /// What a failing test says.
-    fn complaint<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F) -> String {
+    /// The message that a failing test panics with.
+    fn panic_message<F: Future<Output = ()>>(test: impl FnOnce(TestCluster) -> F) -> String {
         let run = std::panic::AssertUnwindSafe(|| run_with_seed(1, test));
         let panic = catch_unwind(run).unwrap_err();
         panic.downcast_ref::<String>().unwrap().clone()
     }
 
     #[test]
-    fn a_wait_in_vain_shows_what_failed_and_what_changed() {
+    fn a_wait_that_times_out_shows_errors_and_changes() {
         async fn reconcile(_: Arc<ConfigMap>, _: Context) -> Result<Action> {
             Err(Error::message("the disk is full"))
         }
-        let complaint = complaint(|cluster| async move {
+        let message = panic_message(|cluster| async move {
             let controller = Controller::new::<ConfigMap>().named("settings");
             let controller = controller.reconcile(reconcile);
             cluster
                 .run(Manager::new("program").controller(controller))
                 .await;
             cluster.create(&settings()).await;
-            cluster.until("they are taken", |_| false).await;
+            cluster.until("settings are applied", |_| false).await;
         });
-        let failed = complaint
+        let failed = message
             .lines()
             .find(|line| line.contains("the disk is full"));
-        let failed = failed.unwrap_or_else(|| panic!("no error in {complaint}"));
+        let failed = failed.unwrap_or_else(|| panic!("no error in {message}"));
         for part in [
             "ERROR reconcile failed",
             "controller=settings",
@@ -412,13 +410,13 @@ mod tests {
         ] {
             assert!(failed.contains(part), "{part} is not in {failed}");
         }
-        assert!(complaint.contains(r#"{"colour":"green"}"#), "{complaint}");
-        assert!(!complaint.contains("managedFields"), "{complaint}");
+        assert!(message.contains(r#"{"colour":"green"}"#), "{message}");
+        assert!(!message.contains("managedFields"), "{message}");
     }
 
     #[test]
-    fn unrest_is_shown_without_managed_fields() {
-        let complaint = complaint(|cluster| async move {
+    fn unexpected_writes_are_shown_without_managed_fields() {
+        let message = panic_message(|cluster| async move {
             let writer = cluster.clone();
             let write = async {
                 writer.pass(Duration::from_secs(1)).await;
@@ -426,7 +424,7 @@ mod tests {
             };
             futures::join!(cluster.stays_quiet_for(Duration::from_secs(60)), write);
         });
-        assert!(complaint.contains(r#"{"colour":"green"}"#), "{complaint}");
-        assert!(!complaint.contains("managedFields"), "{complaint}");
+        assert!(message.contains(r#"{"colour":"green"}"#), "{message}");
+        assert!(!message.contains("managedFields"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that fail: what lies between a program and its API server on a bad day.
+//! Fault injection between a program and its API server.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,18 +18,18 @@ use tower::{BoxError, Service};
 
 /// Makes some of a program's requests fail, chosen by the seed of its world.
 ///
-/// Each request may be refused before it is looked at, be slow, or be done with
-/// its answer lost on the way back, so that the program cannot know that it was;
-/// each watch may break off in the middle. Clones share the switch and the counts.
+/// A request may be refused before the server handles it, take long, or be handled while its response
+/// is lost, so that the program cannot know that it was. A watch may break off. Clones share the
+/// switch and the counter.
 #[derive(Clone, Debug)]
 pub struct Faults {
     world: World,
     chance: f64,
-    shared: Arc<Shared>,
+    state: Arc<State>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct State {
     ended: AtomicBool,
     injected: AtomicU64,
 }
@@ -37,51 +37,50 @@ struct Shared {
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// The server says that it is too busy.
-    TooBusy,
-    /// The server breaks down before it has done anything.
-    Broken,
-    /// The connection cannot be made.
-    NotSent,
-    /// The request is done, but the connection breaks before the answer.
-    AnswerLost,
-    /// The answer takes its time.
+    /// The server answers 429.
+    TooManyRequests,
+    /// The server answers 500 and does nothing.
+    InternalError,
+    /// The connection cannot be established.
+    ConnectionRefused,
+    /// The request is handled, but the connection breaks before the response.
+    ResponseLost,
+    /// The response is delayed.
     Slow,
 }
 
 const FAULTS: [Fault; 5] = [
-    Fault::TooBusy,
-    Fault::Broken,
-    Fault::NotSent,
-    Fault::AnswerLost,
+    Fault::TooManyRequests,
+    Fault::InternalError,
+    Fault::ConnectionRefused,
+    Fault::ResponseLost,
     Fault::Slow,
 ];
 
-/// A watch breaks off before this many pieces of it have come, if it does.
-const LONGEST_BROKEN_WATCH: u64 = 20;
+/// A watch that breaks off does so before this many frames.
+const MAX_FRAMES_BEFORE_BREAK: u64 = 20;
 
 impl Faults {
-    /// Faults that meet each request with the probability `chance`, from 0 to 1.
+    /// Faults that hit each request with the probability `chance`, from 0 to 1.
     pub fn new(world: &World, chance: f64) -> Self {
         Faults {
             world: world.child("faults"),
             chance,
-            shared: Arc::default(),
+            state: Arc::default(),
         }
     }
 
-    /// Ends them: from now on every request goes through. Watches that are open
-    /// may still break off once.
+    /// Stops injecting faults. Watches that are open may still break off once.
     pub fn end(&self) {
-        self.shared.ended.store(true, Ordering::Relaxed);
+        self.state.ended.store(true, Ordering::Relaxed);
     }
 
-    /// How many faults there were.
+    /// The number of injected faults.
     pub fn injected(&self) -> u64 {
-        self.shared.injected.load(Ordering::Relaxed)
+        self.state.injected.load(Ordering::Relaxed)
     }
 
-    /// A client whose requests reach `service` only past these faults.
+    /// A client that calls `service` with these faults injected.
     pub fn client<S, B>(&self, service: S) -> kube::Client
     where
         S: Service<Request<kube::client::Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -90,41 +89,41 @@ impl Faults {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let past_faults = PastFaults {
+        let injector = FaultInjector {
             inner: service,
             faults: self.clone(),
         };
-        kube::Client::new(past_faults, "default")
+        kube::Client::new(injector, "default")
     }
 
-    fn strikes(&self) -> bool {
-        if self.shared.ended.load(Ordering::Relaxed) {
+    fn is_injected(&self) -> bool {
+        if self.state.ended.load(Ordering::Relaxed) {
             return false;
         }
-        let strikes = self.world.random().fraction() < self.chance;
-        if strikes {
-            self.shared.injected.fetch_add(1, Ordering::Relaxed);
+        let is_injected = self.world.random().fraction() < self.chance;
+        if is_injected {
+            self.state.injected.fetch_add(1, Ordering::Relaxed);
         }
-        strikes
+        is_injected
     }
 
-    fn draw(&self) -> Option<Fault> {
-        let strikes = self.strikes();
+    fn choose(&self) -> Option<Fault> {
+        let is_injected = self.is_injected();
         let one = || self.world.random().below(0..FAULTS.len() as u64);
-        strikes.then(|| FAULTS[one() as usize])
+        is_injected.then(|| FAULTS[one() as usize])
     }
 }
 
-/// A service with faults before it.
+/// A service that injects faults.
 #[derive(Clone)]
-struct PastFaults<S> {
+struct FaultInjector<S> {
     inner: S,
     faults: Faults,
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type FaultyResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-impl<S, B> Service<Request<kube::client::Body>> for PastFaults<S>
+impl<S, B> Service<Request<kube::client::Body>> for FaultInjector<S>
 where
     S: Service<Request<kube::client::Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
@@ -132,9 +131,9 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Response = Answer;
+    type Response = FaultyResponse;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Answer, BoxError>>;
+    type Future = BoxFuture<'static, Result<FaultyResponse, BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
@@ -142,24 +141,26 @@ where
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let faults = self.faults.clone();
-        let fault = faults.draw();
+        let fault = faults.choose();
         let query = request.uri().query().unwrap_or_default();
         let is_watch = request.method() == Method::GET && query.contains("watch=");
-        let breaks_after = (is_watch && faults.strikes())
-            .then(|| faults.world.random().below(0..LONGEST_BROKEN_WATCH));
-        let done = match fault {
-            Some(Fault::TooBusy) => return at_once(Ok(failure(429, "TooManyRequests"))),
-            Some(Fault::Broken) => return at_once(Ok(failure(500, "InternalError"))),
-            Some(Fault::NotSent) => return at_once(Err("the connection was refused".into())),
-            Some(Fault::AnswerLost | Fault::Slow) | None => self.inner.call(request),
+        let frames_before_break = (is_watch && faults.is_injected())
+            .then(|| faults.world.random().below(0..MAX_FRAMES_BEFORE_BREAK));
+        let pending = match fault {
+            Some(Fault::TooManyRequests) => return ready(Ok(failure(429, "TooManyRequests"))),
+            Some(Fault::InternalError) => return ready(Ok(failure(500, "InternalError"))),
+            Some(Fault::ConnectionRefused) => {
+                return ready(Err("the connection was refused".into()));
+            }
+            Some(Fault::ResponseLost | Fault::Slow) | None => self.inner.call(request),
         };
         Box::pin(async move {
-            let answer = done.await.map_err(Into::into)?;
+            let response = pending.await.map_err(Into::into)?;
             match fault {
-                Some(Fault::AnswerLost) if !is_watch => {
-                    // What was asked for is done before its answer is lost.
-                    let _ = answer.into_body().collect().await;
-                    return Err("the connection broke before the answer".into());
+                Some(Fault::ResponseLost) if !is_watch => {
+                    // The request is handled before its response is lost.
+                    let _ = response.into_body().collect().await;
+                    return Err("the connection broke before the response".into());
                 }
                 Some(Fault::Slow) => {
                     let longest = Duration::from_secs(5);
@@ -168,10 +169,10 @@ where
                 }
                 _ => {}
             }
-            Ok(answer.map(|body| {
+            Ok(response.map(|body| {
                 let body = body.map_err(Into::into).boxed_unsync();
-                match breaks_after {
-                    Some(left) => Breaking { body, left }.boxed_unsync(),
+                match frames_before_break {
+                    Some(frames_left) => TruncatedBody { body, frames_left }.boxed_unsync(),
                     None => body,
                 }
             }))
@@ -179,36 +180,38 @@ where
     }
 }
 
-fn at_once(answer: Result<Answer, BoxError>) -> BoxFuture<'static, Result<Answer, BoxError>> {
-    Box::pin(std::future::ready(answer))
+fn ready(
+    response: Result<FaultyResponse, BoxError>,
+) -> BoxFuture<'static, Result<FaultyResponse, BoxError>> {
+    Box::pin(std::future::ready(response))
 }
 
-/// What the server answers instead.
-fn failure(code: u16, reason: &str) -> Answer {
+/// The Status that is sent instead of the response.
+fn failure(code: u16, reason: &str) -> FaultyResponse {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": "injected by the test",
     });
     let body = Full::new(Bytes::from(status.to_string()));
-    let mut answer = Response::new(
+    let mut response = Response::new(
         body.map_err(|never: Infallible| match never {})
             .boxed_unsync(),
     );
-    *answer.status_mut() = StatusCode::from_u16(code).expect("a code of HTTP");
+    *response.status_mut() = StatusCode::from_u16(code).expect("a code of HTTP");
     let json = http::HeaderValue::from_static("application/json");
-    answer
+    response
         .headers_mut()
         .insert(http::header::CONTENT_TYPE, json);
-    answer
+    response
 }
 
-/// A body that breaks off.
-struct Breaking {
+/// A body that ends with an error after some frames.
+struct TruncatedBody {
     body: UnsyncBoxBody<Bytes, BoxError>,
-    left: u64,
+    frames_left: u64,
 }
 
-impl Body for Breaking {
+impl Body for TruncatedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -216,12 +219,12 @@ impl Body for Breaking {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.left == 0 {
+        if self.frames_left == 0 {
             return Poll::Ready(Some(Err("the watch broke off".into())));
         }
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if frame.is_ready() {
-            self.left -= 1;
+            self.frames_left -= 1;
         }
         frame
     }

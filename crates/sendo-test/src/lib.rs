@@ -44,10 +44,10 @@
 
 mod cluster;
 mod faults;
+mod recent_logs;
 mod record;
 mod rights;
 mod run;
-mod troubles;
 mod view;
 
 pub use cluster::TestCluster;

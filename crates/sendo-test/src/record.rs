@@ -10,8 +10,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::TestCluster;
+use crate::recent_logs::RecentLogs;
 use crate::run::{block_on_paused, on_cluster};
-use crate::troubles::Troubles;
 
 /// What a run left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ where
             .finish();
         // The thread is the runtime's only one, so the guard covers all that runs.
         let _guard = tracing::subscriber::set_default(subscriber);
-        on_cluster(seed, Troubles::default(), |cluster| async move {
+        on_cluster(seed, RecentLogs::default(), |cluster| async move {
             test(cluster.clone()).await;
             *kept.lock() = cluster.changes();
         })

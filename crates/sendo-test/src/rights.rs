@@ -1,4 +1,4 @@
-//! What manifests let a program do, and what of it the program does.
+//! Compares the rights that manifests grant with the requests of a program.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,19 +19,19 @@ use tower::Service;
 
 use crate::cluster::TestCluster;
 
-/// The rights that manifests give a ServiceAccount, and what a program that runs
-/// as that account makes of them; see [`TestCluster::rights`].
+/// The rights that manifests grant to a ServiceAccount, and the requests of programs that run as that
+/// account; see [`TestCluster::rights`].
 #[derive(Clone)]
 pub struct Rights {
     cluster: TestCluster,
     namespace: String,
     account: String,
-    given: Arc<[Right]>,
-    asked: Requests,
+    granted: Arc<[Right]>,
+    requests: Requests,
 }
 
-/// What each replica has asked for.
-type Requests = Arc<Mutex<BTreeMap<(String, Asked), Counts>>>;
+/// The requests of each replica, counted.
+type Requests = Arc<Mutex<BTreeMap<(String, Attributes), Counts>>>;
 
 /// One verb on one resource, somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,66 +46,64 @@ struct Right {
     names: Vec<String>,
 }
 
-/// What a request asks to do.
+/// The attributes by which a request is authorized.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Asked {
+struct Attributes {
     verb: &'static str,
     group: String,
     resource: String,
     namespace: Option<String>,
     name: Option<String>,
-    /// A watch that begins with all there is: what other API servers, and older
-    /// ones, are asked to list.
-    lists: bool,
+    /// Whether a watch begins with all objects: API servers without that feature are sent a list instead.
+    lists_first: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    all: u64,
+    total: u64,
     refused: u64,
 }
 
 impl TestCluster {
-    /// Creates what `manifests` hold: one ServiceAccount, roles, bindings and
-    /// namespaces, in YAML documents.
+    /// Creates the objects of some YAML documents: one ServiceAccount, roles, bindings and namespaces.
     ///
     /// # Panics
-    /// If there is anything else in them, or not just one ServiceAccount.
-    pub async fn rights(&self, manifests: &str) -> Rights {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(manifests)
+    /// If there is another kind among them, or not exactly one ServiceAccount.
+    pub async fn rights(&self, yaml: &str) -> Rights {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)
             .unwrap_or_else(|error| panic!("the manifests are no YAML: {error}"));
-        let mut made = Made::default();
+        let mut manifests = Manifests::default();
         for document in documents {
-            made.create(self, document).await;
+            manifests.create(self, document).await;
         }
-        let [account] = &made.accounts[..] else {
+        let [account] = &manifests.accounts[..] else {
             panic!(
                 "the manifests have {} service accounts",
-                made.accounts.len()
+                manifests.accounts.len()
             );
         };
         Rights {
             cluster: self.clone(),
             namespace: account.namespace().unwrap_or_default().to_owned(),
             account: account.name().to_owned(),
-            given: made.given_to(account).into(),
-            asked: Arc::default(),
+            granted: manifests.granted_to(account).into(),
+            requests: Arc::default(),
         }
     }
 }
 
 impl Rights {
-    /// The settings of a replica of a program that runs as the account. Replicas
-    /// elect a leader by a lease called as the account is, in its namespace.
+    /// The config of a replica of a program that runs as the account. Replicas elect a leader by a lease
+    /// with the name and namespace of the account.
     pub fn replica(&self, name: &str) -> Config {
         let user = User::service_account(&self.namespace, &self.account);
-        let counted = Counted {
+        let service = CountingService {
             inner: self.cluster.server().as_user(user),
             replica: name.to_owned(),
-            given: Arc::clone(&self.given),
-            asked: Arc::clone(&self.asked),
+            granted: Arc::clone(&self.granted),
+            requests: Arc::clone(&self.requests),
         };
-        let client = kube::Client::new(counted, &self.namespace);
+        let client = kube::Client::new(service, &self.namespace);
         let election = ElectionOptions::new(&self.namespace, &self.account);
         Config {
             election: Some(election),
@@ -113,45 +111,50 @@ impl Rights {
         }
     }
 
-    /// What was refused for want of a right, a line each: `create pods`, also where
-    /// an apply was to create one and only `create` was missing.
+    /// The requests that were refused because a right is missing, a line each: `create pods`. An apply
+    /// that creates an object and lacks only `create` is one of them.
     pub fn refused(&self) -> Vec<String> {
-        let asked = self.asked.lock();
-        let refused = asked.iter().filter(|(_, counts)| counts.refused > 0);
-        refused.map(|((_, asked), _)| asked.to_string()).collect()
+        let requests = self.requests.lock();
+        let refused = requests.iter().filter(|(_, counts)| counts.refused > 0);
+        refused
+            .map(|((_, attributes), _)| attributes.to_string())
+            .collect()
     }
 
-    /// The rights that no request has needed, a line each: `get pods`. An apply
+    /// The rights that no request needed, a line each: `get pods`. An apply
     /// that creates needs `create` as well as `patch`.
     ///
-    /// Rights that are looked up on the way of a request for something else, such
-    /// as `bind` and `escalate`, are always among them.
+    /// Rights that the server checks within another request, such as `bind` and `escalate`, are always
+    /// among them.
     pub fn unused(&self) -> Vec<String> {
-        let asked = self.asked.lock();
-        let is_used = |right: &Right| asked.keys().any(|(_, asked)| right.allows(asked));
-        let unused = self.given.iter().filter(|right| !is_used(right));
+        let requests = self.requests.lock();
+        let is_used = |right: &Right| {
+            requests
+                .keys()
+                .any(|(_, attributes)| right.allows(attributes))
+        };
+        let unused = self.granted.iter().filter(|right| !is_used(right));
         unused.map(Right::to_string).collect()
     }
 
-    /// How often a replica has asked for each kind of write, whatever came of it,
-    /// by verb and resource: `patch pods/status`.
+    /// The number of write requests of a replica, refused ones included, by verb and resource: `patch pods/status`.
     pub fn writes_of(&self, replica: &str) -> BTreeMap<String, u64> {
         let mut writes = BTreeMap::new();
-        for ((name, asked), counts) in self.asked.lock().iter() {
-            let is_write = !["get", "list", "watch"].contains(&asked.verb);
-            if name == replica && is_write && counts.all > 0 {
-                let line = line(asked.verb, &asked.resource, &asked.group);
-                *writes.entry(line).or_default() += counts.all;
+        for ((name, attributes), counts) in self.requests.lock().iter() {
+            let is_write = !["get", "list", "watch"].contains(&attributes.verb);
+            if name == replica && is_write && counts.total > 0 {
+                let line = line(attributes.verb, &attributes.resource, &attributes.group);
+                *writes.entry(line).or_default() += counts.total;
             }
         }
         writes
     }
 
-    /// How often a replica has renewed its lease, which is all that a program at
-    /// rest writes after the one Event that says that it became leader.
+    /// How often a replica has renewed its lease. An idle program writes nothing else after the one
+    /// Event that says that it became leader.
     ///
     /// # Panics
-    /// If it has asked for any other write, even for one that changed nothing.
+    /// If it has sent any other write, even one that changed nothing.
     pub fn renewals_of(&self, replica: &str) -> u64 {
         let mut writes = self.writes_of(replica);
         let renewals = writes.remove("update leases.coordination.k8s.io");
@@ -173,7 +176,7 @@ impl fmt::Debug for Rights {
 
 /// The objects of the manifests.
 #[derive(Default)]
-struct Made {
+struct Manifests {
     accounts: Vec<ServiceAccount>,
     cluster_roles: Vec<ClusterRole>,
     roles: Vec<Role>,
@@ -181,7 +184,7 @@ struct Made {
     bindings: Vec<RoleBinding>,
 }
 
-impl Made {
+impl Manifests {
     async fn create(&mut self, cluster: &TestCluster, document: Value) {
         let kind = document["kind"].as_str().unwrap_or_default().to_owned();
         match kind.as_str() {
@@ -195,16 +198,16 @@ impl Made {
         }
     }
 
-    fn given_to(&self, account: &ServiceAccount) -> Vec<Right> {
+    fn granted_to(&self, account: &ServiceAccount) -> Vec<Right> {
         let is_account = |subject: &k8s_openapi::api::rbac::v1::Subject| {
             subject.kind == "ServiceAccount"
                 && subject.name == account.name()
                 && subject.namespace.as_deref() == account.namespace()
         };
-        let mut given = Vec::new();
+        let mut granted = Vec::new();
         for binding in &self.cluster_bindings {
             if binding.subjects.iter().flatten().any(is_account) {
-                given.extend(rights(
+                granted.extend(rights(
                     self.rules("ClusterRole", &binding.role_ref.name, None),
                     None,
                 ));
@@ -213,13 +216,13 @@ impl Made {
         for binding in &self.bindings {
             if binding.subjects.iter().flatten().any(is_account) {
                 let (role, namespace) = (&binding.role_ref, binding.namespace());
-                given.extend(rights(
+                granted.extend(rights(
                     self.rules(&role.kind, &role.name, namespace),
                     namespace,
                 ));
             }
         }
-        given
+        granted
     }
 
     fn rules(&self, kind: &str, name: &str, namespace: Option<&str>) -> &[PolicyRule] {
@@ -269,19 +272,25 @@ fn rights<'a>(
 
 impl Right {
     /// As RBAC has it, `*` included (pkg/apis/rbac/v1, `evaluation_helpers.go`).
-    fn allows(&self, asked: &Asked) -> bool {
+    fn allows(&self, attributes: &Attributes) -> bool {
         let named = |name: &String| self.names.contains(name);
-        let all_of_sub = |sub: &str| asked.resource.split_once('/').is_some_and(|of| of.1 == sub);
+        let all_of_sub = |sub: &str| {
+            attributes
+                .resource
+                .split_once('/')
+                .is_some_and(|of| of.1 == sub)
+        };
         let resource = match self.resource.strip_prefix('*') {
             Some("") => true,
             Some(sub) => sub.strip_prefix('/').is_some_and(all_of_sub),
-            None => self.resource == asked.resource,
+            None => self.resource == attributes.resource,
         };
-        (["*", asked.verb].contains(&&*self.verb) || asked.lists && self.verb == "list")
-            && ["*", &asked.group].contains(&&*self.group)
+        (["*", attributes.verb].contains(&&*self.verb)
+            || attributes.lists_first && self.verb == "list")
+            && ["*", &attributes.group].contains(&&*self.group)
             && resource
-            && (self.namespace.is_none() || self.namespace == asked.namespace)
-            && (self.names.is_empty() || asked.name.as_ref().is_some_and(named))
+            && (self.namespace.is_none() || self.namespace == attributes.namespace)
+            && (self.names.is_empty() || attributes.name.as_ref().is_some_and(named))
     }
 }
 
@@ -295,7 +304,7 @@ impl fmt::Display for Right {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&line(self.verb, &self.resource, &self.group))?;
         match &self.namespace {
@@ -312,9 +321,9 @@ fn line(verb: &str, resource: &str, group: &str) -> String {
     }
 }
 
-impl Asked {
-    /// What a request asks to do; `None` for what is no resource, such as discovery.
-    fn of<B>(request: &Request<B>) -> Option<Self> {
+impl Attributes {
+    /// The attributes of a request; `None` if its path names no resource, such as discovery.
+    fn from_request<B>(request: &Request<B>) -> Option<Self> {
         let mut parts = request.uri().path().trim_matches('/').split('/');
         let group = match parts.next()? {
             "api" => "",
@@ -347,41 +356,42 @@ impl Asked {
             Method::DELETE => "deletecollection",
             _ => return None,
         };
-        Some(Asked {
+        Some(Attributes {
             verb,
             group: group.to_owned(),
             resource: sub.map_or(resource.to_owned(), |sub| format!("{resource}/{sub}")),
             namespace,
             name: name.map(str::to_owned),
-            lists: verb == "watch" && has("sendInitialEvents=true"),
+            lists_first: verb == "watch" && has("sendInitialEvents=true"),
         })
     }
 }
 
-/// Counts a request that was answered, under the rights that it needed.
+/// Counts an answered request under the rights that it needed.
 ///
-/// A patch or an update that finds no object creates it, if it may: the API server
-/// then asks for the right to `create` as well, by the object's name
+/// A patch or an update of an object that does not exist creates it: the API server then requires
+/// the right to `create` as well, by the object's name
 /// (apiserver `endpoints/handlers/patch.go` and `update.go`, `withAuthorization`).
 fn count(
-    counts: &mut BTreeMap<(String, Asked), Counts>,
+    counts: &mut BTreeMap<(String, Attributes), Counts>,
     replica: &str,
-    asked: Asked,
+    attributes: Attributes,
     status: StatusCode,
-    given: &[Right],
+    granted: &[Right],
 ) {
-    let is_given = |asked: &Asked| given.iter().any(|right| right.allows(asked));
-    let creation = matches!(asked.verb, "patch" | "update").then(|| Asked {
+    let is_granted = |attributes: &Attributes| granted.iter().any(|right| right.allows(attributes));
+    let creation = matches!(attributes.verb, "patch" | "update").then(|| Attributes {
         verb: "create",
-        ..asked.clone()
+        ..attributes.clone()
     });
     let is_refused = status == StatusCode::FORBIDDEN;
-    let lacks_creation = |creation: &Asked| is_refused && is_given(&asked) && !is_given(creation);
+    let lacks_creation =
+        |creation: &Attributes| is_refused && is_granted(&attributes) && !is_granted(creation);
     let creation =
         creation.filter(|creation| status == StatusCode::CREATED || lacks_creation(creation));
     let own_is_refused = is_refused && creation.is_none();
-    let own = counts.entry((replica.to_owned(), asked)).or_default();
-    own.all += 1;
+    let own = counts.entry((replica.to_owned(), attributes)).or_default();
+    own.total += 1;
     own.refused += u64::from(own_is_refused);
     if let Some(creation) = creation {
         let creation = counts.entry((replica.to_owned(), creation)).or_default();
@@ -389,16 +399,16 @@ fn count(
     }
 }
 
-/// A caller of the server whose requests are counted.
+/// Calls the server and counts the requests.
 #[derive(Clone)]
-struct Counted {
+struct CountingService {
     inner: Caller,
     replica: String,
-    given: Arc<[Right]>,
-    asked: Requests,
+    granted: Arc<[Right]>,
+    requests: Requests,
 }
 
-impl Service<Request<kube::client::Body>> for Counted {
+impl Service<Request<kube::client::Body>> for CountingService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
@@ -408,17 +418,23 @@ impl Service<Request<kube::client::Body>> for Counted {
     }
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let asked = Asked::of(&request);
-        let (replica, given) = (self.replica.clone(), Arc::clone(&self.given));
-        let counts = Arc::clone(&self.asked);
-        let answer = self.inner.call(request);
+        let attributes = Attributes::from_request(&request);
+        let (replica, granted) = (self.replica.clone(), Arc::clone(&self.granted));
+        let counts = Arc::clone(&self.requests);
+        let response = self.inner.call(request);
         Box::pin(async move {
-            let answer = answer.await?;
-            if let Some(asked) = asked {
+            let response = response.await?;
+            if let Some(attributes) = attributes {
                 let mut counts = counts.lock();
-                count(&mut counts, &replica, asked, answer.status(), &given);
+                count(
+                    &mut counts,
+                    &replica,
+                    attributes,
+                    response.status(),
+                    &granted,
+                );
             }
-            Ok(answer)
+            Ok(response)
         })
     }
 }
@@ -433,13 +449,13 @@ mod tests {
     use super::*;
     use crate::run_with_seed;
 
-    fn asked(method: Method, path: &str) -> Option<String> {
+    fn attributes(method: Method, path: &str) -> Option<String> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .body(())
             .unwrap();
-        Asked::of(&request).map(|asked| asked.to_string())
+        Attributes::from_request(&request).map(|attributes| attributes.to_string())
     }
 
     #[test]
@@ -469,10 +485,10 @@ mod tests {
                 "patch deployments/status.apps in a",
             ),
         ] {
-            assert_eq!(asked(method, path).as_deref(), Some(line), "{path}");
+            assert_eq!(attributes(method, path).as_deref(), Some(line), "{path}");
         }
-        assert_eq!(asked(Method::GET, "/apis/apps/v1"), None);
-        assert_eq!(asked(Method::GET, "/version"), None);
+        assert_eq!(attributes(Method::GET, "/apis/apps/v1"), None);
+        assert_eq!(attributes(Method::GET, "/version"), None);
     }
 
     const MANIFESTS: &str = "

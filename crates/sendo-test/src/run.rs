@@ -1,4 +1,4 @@
-//! The runtime a test lives in.
+//! Runs a test on a runtime with paused time.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,40 +8,40 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::TestCluster;
-use crate::troubles::Troubles;
+use crate::recent_logs::RecentLogs;
 
 /// Runs `test` on a fresh cluster whose every random choice follows from `seed`.
 ///
-/// A panic of the test is passed on after the seed has been named, with the last
-/// warnings and errors that were logged. With `RUST_LOG` set, what the cluster
+/// If the test panics, the seed and the last warnings and errors are printed before the panic is
+/// resumed. With `RUST_LOG` set, what the cluster
 /// and the programs on it log is shown.
 pub fn run_with_seed<F>(seed: u64, test: impl FnOnce(TestCluster) -> F)
 where
     F: Future<Output = ()>,
 {
-    let troubles = Troubles::default();
-    let logged = || {
+    let recent_logs = RecentLogs::default();
+    let run = || {
         block_on_paused(async {
-            let _logs = show_logs(&troubles);
-            on_cluster(seed, troubles.clone(), test).await;
+            let _logs = subscribe(&recent_logs);
+            on_cluster(seed, recent_logs.clone(), test).await;
         });
     };
-    let outcome = catch_unwind(AssertUnwindSafe(logged));
-    if let Err(panic) = outcome {
+    let result = catch_unwind(AssertUnwindSafe(run));
+    if let Err(panic) = result {
         eprintln!(
             "the test failed with seed {seed}: run it alone with `#[sendo_test::test(seed = {seed})]`"
         );
-        let troubles = troubles.take();
-        if !troubles.is_empty() {
-            eprint!("the last warnings and errors, newest last:\n{troubles}");
+        let recent_logs = recent_logs.take();
+        if !recent_logs.is_empty() {
+            eprint!("the last warnings and errors, newest last:\n{recent_logs}");
         }
         resume_unwind(panic);
     }
 }
 
-/// Gathers warnings and errors, and shows this thread's logs, which are all the
-/// test's logs, if `RUST_LOG` asks for them.
-fn show_logs(troubles: &Troubles) -> tracing::subscriber::DefaultGuard {
+/// Collects warnings and errors of this thread, which is the only one of the test, and shows its
+/// logs if `RUST_LOG` is set.
+fn subscribe(recent_logs: &RecentLogs) -> tracing::subscriber::DefaultGuard {
     let shown = EnvFilter::try_from_default_env().ok().map(|filter| {
         tracing_subscriber::fmt::layer()
             .with_test_writer()
@@ -50,12 +50,12 @@ fn show_logs(troubles: &Troubles) -> tracing::subscriber::DefaultGuard {
             .with_filter(filter)
     });
     let subscriber = tracing_subscriber::registry()
-        .with(troubles.layer())
+        .with(recent_logs.layer())
         .with(shown);
     tracing::subscriber::set_default(subscriber)
 }
 
-/// Drives `future` on a single thread with a clock that leaps when all wait.
+/// Drives `future` on a single thread, with a clock that advances when all tasks wait.
 pub(crate) fn block_on_paused<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -67,12 +67,12 @@ pub(crate) fn block_on_paused<T>(future: impl Future<Output = T>) -> T {
 
 pub(crate) async fn on_cluster<F>(
     seed: u64,
-    troubles: Troubles,
+    recent_logs: RecentLogs,
     test: impl FnOnce(TestCluster) -> F,
 ) where
     F: Future<Output = ()>,
 {
-    let cluster = TestCluster::start_watched(seed, ClusterOptions::default(), troubles).await;
+    let cluster = TestCluster::start_with_logs(seed, ClusterOptions::default(), recent_logs).await;
     test(cluster.clone()).await;
     cluster.stop().await;
 }

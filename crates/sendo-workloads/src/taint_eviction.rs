@@ -71,7 +71,7 @@ struct Evictions(Mutex<BTreeMap<ObjectKey, (Uid, Moment)>>);
 
 impl Reconcile<Pod> for Evictions {
     async fn reconcile(&self, pod: Arc<Pod>, cx: Context) -> Result<Action> {
-        let key = ObjectKey::of(&*pod);
+        let key = ObjectKey::from_object(&*pod);
         let node = node_of(&pod).and_then(|name| cx.get::<Node>(ObjectKey::cluster(name)));
         let tolerated = node.and_then(|node| toleration_time(&pod, &node));
         let Some(tolerated) = tolerated.filter(|_| !pod.is_being_deleted()) else {

@@ -169,7 +169,7 @@ impl<K, Q> fmt::Debug for On<K, Q> {
 
 /// Reconciles the object the event is about.
 pub fn object<K: Resource + 'static>() -> Handler<Event<K>, ObjectKey> {
-    map(|event: Event<K>, _| [ObjectKey::of(&**event.object())])
+    map(|event: Event<K>, _| [ObjectKey::from_object(&**event.object())])
 }
 
 /// Reconciles the `Owner` that controls the object the event is about, and on

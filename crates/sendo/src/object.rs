@@ -162,11 +162,11 @@ impl ObjectKey {
     }
 
     /// The key of `object`.
-    pub fn of<K: Resource>(object: &K) -> Self {
-        ObjectKey::of_metadata(object.meta())
+    pub fn from_object<K: Resource>(object: &K) -> Self {
+        ObjectKey::from_metadata(object.meta())
     }
 
-    pub(crate) fn of_metadata(metadata: &ObjectMeta) -> Self {
+    pub(crate) fn from_metadata(metadata: &ObjectMeta) -> Self {
         let name = metadata.name.as_deref().unwrap_or_default();
         match &metadata.namespace {
             Some(namespace) => ObjectKey::namespaced(namespace, name),
@@ -269,7 +269,7 @@ pub trait ObjectExt: Resource {
     where
         Self: Sized,
     {
-        ObjectKey::of(self)
+        ObjectKey::from_object(self)
     }
 
     /// The key of an object of that name in the same namespace.

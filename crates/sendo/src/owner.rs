@@ -52,7 +52,7 @@ pub(crate) fn check_controller<O: Typed, K: Object>(
     match controller.filter(|known| Uid::from(known.uid.as_str()) != owner.uid()) {
         None => Ok(()),
         Some(other) => Err(OwnerError::ControlledBy {
-            object: ObjectKey::of(object),
+            object: ObjectKey::from_object(object),
             controller: format!("{} {}", other.kind, other.name),
         }),
     }
@@ -74,7 +74,7 @@ fn reference<O: Typed, K: Object>(owner: &O, object: &K) -> Result<OwnerReferenc
         format!(
             "{} {}",
             <O as kube::Resource>::kind(&()),
-            ObjectKey::of(owner)
+            ObjectKey::from_object(owner)
         )
     };
     let Some(reference) = owner.owner_ref(&()) else {
@@ -84,7 +84,7 @@ fn reference<O: Typed, K: Object>(owner: &O, object: &K) -> Result<OwnerReferenc
     if namespace.is_some() && namespace != object.namespace() {
         return Err(OwnerError::OtherNamespace {
             owner: name(),
-            object: ObjectKey::of(object),
+            object: ObjectKey::from_object(object),
         });
     }
     Ok(reference)

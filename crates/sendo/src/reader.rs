@@ -194,7 +194,7 @@ pub(crate) struct DeclaredRead {
 }
 
 impl DeclaredRead {
-    pub(crate) fn of<K: Typed>(selection: Selection) -> Self {
+    pub(crate) fn new<K: Typed>(selection: Selection) -> Self {
         DeclaredRead {
             kind: Kind::of::<K>(),
             selection,

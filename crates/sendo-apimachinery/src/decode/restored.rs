@@ -81,7 +81,7 @@ fn read_by_itself(shape: &Shape, value: &Value) -> Option<String> {
 /// The name of a field's type, where it is text by another name.
 fn named_type(place: SchemaRef<'_>, field: &str) -> Option<&'static str> {
     let id = place.type_id()?;
-    GoName::of(&place.types().name(id), field).go_type
+    GoName::for_field(&place.types().name(id), field).go_type
 }
 
 /// What Go's reflection calls a value.

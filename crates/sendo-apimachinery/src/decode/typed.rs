@@ -261,7 +261,7 @@ impl<'s> Reader<'s> {
                 place = inner;
             }
             let name = match place.type_id() {
-                Some(id) => GoName::of(&place.types().name(id), field),
+                Some(id) => GoName::for_field(&place.types().name(id), field),
                 None => GoName::default(),
             };
             place = place.field(field).unwrap_or(place);

@@ -237,7 +237,7 @@ mod tests {
         let text = fields.creation(object, "me", now);
         let mut written = object.clone();
         fields.update(&Value::Null, &mut written, "me", now);
-        let list = Meta::of(&written).get("managedFields");
+        let list = Meta::new(&written).get("managedFields");
         assert_eq!(text, list.map(Value::to_string));
         list.cloned()
     }

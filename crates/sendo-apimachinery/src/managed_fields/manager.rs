@@ -134,9 +134,9 @@ impl<V: Versions> FieldManager<'_, V> {
     /// used if it is valid, unless the write is to a subresource.
     /// An object without managers gets none.
     pub fn update(&self, live: &Value, new: &mut Value, manager: &str, now: &str) {
-        let is_creation = Meta::of(live).uid().is_empty();
+        let is_creation = Meta::new(live).uid().is_empty();
         let entries = self.known_entries(live, new);
-        MetaMut::of(new).remove("managedFields");
+        MetaMut::new(new).remove("managedFields");
         let entries = if entries.is_empty() && !is_creation {
             entries
         } else {
@@ -185,11 +185,11 @@ impl<V: Versions> FieldManager<'_, V> {
 
     /// The managers before a write: those that the new object names, or else the live one's.
     fn known_entries(&self, live: &Value, new: &Value) -> Entries {
-        let live = || Entries::decode(Meta::of(live).get("managedFields")).unwrap_or_default();
+        let live = || Entries::decode(Meta::new(live).get("managedFields")).unwrap_or_default();
         if !self.subresource.is_empty() {
             return live();
         }
-        let given = Meta::of(new).get("managedFields");
+        let given = Meta::new(new).get("managedFields");
         if is_reset(given) {
             return Entries::default();
         }
@@ -254,9 +254,9 @@ impl<V: Versions> FieldManager<'_, V> {
         if named != self.kind {
             return Err(Status::bad_request(format!("invalid object type: {named}")).into());
         }
-        let entries = Entries::decode(Meta::of(live).get("managedFields"))
+        let entries = Entries::decode(Meta::new(live).get("managedFields"))
             .map_err(|e| Status::unclassified(format!("failed to decode managed fields: {e}")))?;
-        if Meta::of(config)
+        if Meta::new(config)
             .get("managedFields")
             .is_some_and(|fields| !fields.is_null())
         {
@@ -275,11 +275,11 @@ impl<V: Versions> FieldManager<'_, V> {
         }
         let mut object = result?;
         if manager == "kubectl"
-            && Meta::of(&object)
+            && Meta::new(&object)
                 .annotation(LAST_APPLIED)
                 .is_some_and(|a| !a.is_empty())
         {
-            MetaMut::of(&mut object).set_annotation(LAST_APPLIED, &last_applied_text(config));
+            MetaMut::new(&mut object).set_annotation(LAST_APPLIED, &last_applied_text(config));
         }
         Ok(object)
     }
@@ -296,7 +296,7 @@ impl<V: Versions> FieldManager<'_, V> {
         let schema = self.schema()?;
         let api_version = self.api_version();
         let typed = |what: &str, object: &Value, error: String| {
-            let meta = Meta::of(object);
+            let meta = Meta::new(object);
             Status::unclassified(format!(
                 "failed to create typed {what} object ({}/{}; {}): {error}",
                 meta.namespace(),
@@ -385,7 +385,7 @@ impl<V: Versions> FieldManager<'_, V> {
     }
 
     fn set_by_client_side_apply(&self, live: &Value) -> Option<FieldSet> {
-        let text = Meta::of(live)
+        let text = Meta::new(live)
             .annotation(LAST_APPLIED)
             .filter(|text| !text.is_empty())?;
         let last = decode::untyped(text.as_bytes(), decode::Format::Json)
@@ -497,7 +497,7 @@ fn cap_updaters(entries: &mut Entries) {
 }
 
 fn set_entries(object: &mut Value, entries: &Entries) {
-    let mut meta = MetaMut::of(object);
+    let mut meta = MetaMut::new(object);
     match entries.encode() {
         Some(list) => meta.set("managedFields", list),
         None => {

@@ -43,7 +43,7 @@ pub struct Meta<'a> {
 
 impl<'a> Meta<'a> {
     /// The metadata of an object.
-    pub fn of(object: &'a Value) -> Self {
+    pub fn new(object: &'a Value) -> Self {
         Meta {
             members: member(object, "metadata").and_then(Value::as_object),
         }
@@ -142,7 +142,7 @@ impl<'a> Meta<'a> {
 
     /// `ownerReferences`, in order.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'a>> + use<'a> {
-        self.list("ownerReferences").map(OwnerReference::of)
+        self.list("ownerReferences").map(OwnerReference::from_value)
     }
 
     /// The owner that controls the object.
@@ -170,7 +170,7 @@ impl<'a> MetaMut<'a> {
     ///
     /// A value that is no object is replaced, and so is an
     /// `object` that is none itself.
-    pub fn of(object: &'a mut Value) -> Self {
+    pub fn new(object: &'a mut Value) -> Self {
         let members = members_of(object).entry("metadata").or_insert(Value::Null);
         MetaMut {
             members: members_of(members),
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn absent_metadata_reads_as_empty() {
         let nothing = json!({});
-        let meta = Meta::of(&nothing);
+        let meta = Meta::new(&nothing);
         assert_eq!(
             (meta.name(), meta.generation(), meta.deletion_timestamp()),
             ("", 0, None)
@@ -296,7 +296,7 @@ mod tests {
                 {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "2", "controller": true},
             ],
         }});
-        let meta = Meta::of(&object);
+        let meta = Meta::new(&object);
         assert_eq!(
             (meta.name(), meta.namespace(), meta.label("k")),
             ("a", "n", Some("v"))
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn writing_makes_what_is_missing_and_drops_what_is_empty() {
         let mut object = json!({"metadata": null});
-        let mut meta = MetaMut::of(&mut object);
+        let mut meta = MetaMut::new(&mut object);
         meta.set_name("a");
         meta.set_label("k", "v");
         meta.set_generation(2);
@@ -317,7 +317,7 @@ mod tests {
             object,
             json!({"metadata": {"name": "a", "labels": {"k": "v"}, "generation": 2, "finalizers": ["x/y"]}})
         );
-        let mut meta = MetaMut::of(&mut object);
+        let mut meta = MetaMut::new(&mut object);
         meta.set_generation(0);
         meta.set_finalizers([""; 0]);
         meta.set_name("");

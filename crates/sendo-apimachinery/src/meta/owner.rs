@@ -23,7 +23,7 @@ pub struct OwnerReference<'a> {
 
 impl<'a> OwnerReference<'a> {
     /// Reads an item of `ownerReferences`; absent members are empty.
-    pub fn of(value: &'a Value) -> Self {
+    pub fn from_value(value: &'a Value) -> Self {
         let text = |member| {
             value
                 .get(member)

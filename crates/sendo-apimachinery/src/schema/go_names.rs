@@ -15,7 +15,7 @@ pub struct GoName {
 
 impl GoName {
     /// The names of `field` in the type of this full name; none for types that are not built in.
-    pub fn of(type_name: &str, field: &str) -> Self {
+    pub fn for_field(type_name: &str, field: &str) -> Self {
         Self::find(type_name, field).unwrap_or_default()
     }
 
@@ -42,14 +42,17 @@ mod tests {
 
     #[test]
     fn fields_show_what_they_are_embedded_through_and_their_named_type() {
-        let name = GoName::of(
+        let name = GoName::for_field(
             "io.k8s.api.admissionregistration.v1.NamedRuleWithOperations",
             "scope",
         );
         assert_eq!(name.embedded, Some("RuleWithOperations.Rule"));
         assert_eq!(name.go_type, Some("v1.ScopeType"));
-        let name = GoName::of("io.k8s.api.core.v1.Volume", "name");
+        let name = GoName::for_field("io.k8s.api.core.v1.Volume", "name");
         assert_eq!(name, GoName::default());
-        assert_eq!(GoName::of("com.example.Boat", "name"), GoName::default());
+        assert_eq!(
+            GoName::for_field("com.example.Boat", "name"),
+            GoName::default()
+        );
     }
 }

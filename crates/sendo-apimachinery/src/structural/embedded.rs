@@ -189,7 +189,7 @@ fn validate_resource(object: &Value, path: &Path) -> Vec<Error> {
         }
     }
     if object.get("metadata").is_some() {
-        let meta = Meta::of(object);
+        let meta = Meta::new(object);
         let rules = MetaRules {
             scope: if meta.namespace().is_empty() {
                 Scope::Cluster

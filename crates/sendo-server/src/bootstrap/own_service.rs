@@ -164,7 +164,7 @@ async fn ensure_object(
         .as_ref()
         .and_then(|entry| serde_json::from_slice(&entry.value).ok())
         .unwrap_or_default();
-    let mut meta = MetaMut::of(&mut object);
+    let mut meta = MetaMut::new(&mut object);
     meta.set_name(SELF);
     meta.set_namespace(NAMESPACE);
     if known.is_null() {
@@ -172,7 +172,7 @@ async fn ensure_object(
         meta.set_creation_timestamp(&time_text(server.world.clock().wall()));
     } else {
         // The service exists already: its identity stays.
-        meta.set_uid(Meta::of(&known).uid());
+        meta.set_uid(Meta::new(&known).uid());
         let since = known["metadata"]["creationTimestamp"].as_str();
         meta.set_creation_timestamp(since.unwrap_or_default());
     }

@@ -52,10 +52,10 @@ pub(crate) fn encode(object: &Value) -> Bytes {
 pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
     let mut out = Vec::with_capacity(4096);
     out.extend_from_slice(HEAD);
-    let mut metadata = Members::of(&mut out);
+    let mut metadata = ObjectWriter::new(&mut out);
     let mut managers = managers;
     for (name, value) in object["metadata"].as_object().into_iter().flatten() {
-        // Members stand in the order of their names.
+        // ObjectWriter stand in the order of their names.
         if name.as_str() > MANAGERS
             && let Some(list) = managers.take()
         {
@@ -71,7 +71,7 @@ pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
     out.push(b'}');
     let rest_at = out.len();
     out.push(b',');
-    let mut rest = Members::of(&mut out);
+    let mut rest = ObjectWriter::new(&mut out);
     for (name, value) in object.as_object().into_iter().flatten() {
         if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
             rest.write(name, value);
@@ -89,14 +89,14 @@ pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
 const MANAGERS: &str = "managedFields";
 
 /// Writes members of an object.
-struct Members<'o> {
+struct ObjectWriter<'o> {
     out: &'o mut Vec<u8>,
     is_first: bool,
 }
 
-impl<'o> Members<'o> {
-    fn of(out: &'o mut Vec<u8>) -> Self {
-        Members {
+impl<'o> ObjectWriter<'o> {
+    fn new(out: &'o mut Vec<u8>) -> Self {
+        ObjectWriter {
             out,
             is_first: true,
         }
@@ -139,7 +139,7 @@ fn write_json(out: &mut Vec<u8>, value: &Value) {
         }
         Value::Object(members) => {
             out.push(b'{');
-            let mut object = Members::of(out);
+            let mut object = ObjectWriter::new(out);
             for (name, value) in members {
                 object.write(name, value);
             }

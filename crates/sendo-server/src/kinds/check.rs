@@ -33,15 +33,15 @@ pub(super) fn new_metadata(object: &Value, scope: Scope, name: Check) -> Errors 
         name,
         finalizers: FinalizerNames::DomainOrStandard,
     };
-    meta::validate_create(Meta::of(object), &rules, &Path::new("metadata"))
+    meta::validate_create(Meta::new(object), &rules, &Path::new("metadata"))
 }
 
 /// Validates a change of metadata.
 pub(super) fn changed_metadata(new: &Value, old: &Value) -> Errors {
     let finalizers = FinalizerNames::DomainOrStandard;
     meta::validate_update(
-        Meta::of(new),
-        Meta::of(old),
+        Meta::new(new),
+        Meta::new(old),
         finalizers,
         &Path::new("metadata"),
     )
@@ -54,15 +54,15 @@ pub(super) fn new_plain_metadata(object: &Value, scope: Scope, name: Check) -> E
         name,
         finalizers: FinalizerNames::Any,
     };
-    meta::validate_create(Meta::of(object), &rules, &Path::new("metadata"))
+    meta::validate_create(Meta::new(object), &rules, &Path::new("metadata"))
 }
 
 /// [`changed_metadata`] for a kind whose finalizers need no domain.
 pub(super) fn changed_plain_metadata(new: &Value, old: &Value) -> Errors {
     let finalizers = FinalizerNames::Any;
     meta::validate_update(
-        Meta::of(new),
-        Meta::of(old),
+        Meta::new(new),
+        Meta::new(old),
         finalizers,
         &Path::new("metadata"),
     )

@@ -36,7 +36,7 @@ pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
     for entry in entries(server, &services).await? {
         let service = stored_form::object(&entry);
         let spec = &service["spec"];
-        if spec["service"].is_null() || Meta::of(&service).deletion_timestamp().is_some() {
+        if spec["service"].is_null() || Meta::new(&service).deletion_timestamp().is_some() {
             continue;
         }
         let [group, version] = ["group", "version"].map(|key| spec[key].as_str().unwrap_or(""));
@@ -66,7 +66,7 @@ pub(crate) async fn announce(server: &Arc<Server>) -> Result<(), Status> {
         if wanted.remove(name).is_some() {
             continue;
         }
-        if Meta::of(&stored_form::object(&entry)).label(MANAGED) == Some("true") {
+        if Meta::new(&stored_form::object(&entry)).label(MANAGED) == Some("true") {
             transaction = transaction
                 .unchanged(entry.key.clone(), entry.modified)
                 .delete(entry.key.clone());

@@ -116,7 +116,7 @@ async fn sync_one(
 ) -> Result<Option<Synced>, Status> {
     let definition = stored_form::decode(&entry.value, entry.modified, &definitions.stored);
     let group = text(&definition["spec"]["group"]).to_owned();
-    let terminating = Meta::of(&definition).deletion_timestamp().is_some();
+    let terminating = Meta::new(&definition).deletion_timestamp().is_some();
     let now = time_text(server.world.clock().wall());
     if !terminating {
         let status = names::status(
@@ -138,7 +138,7 @@ async fn sync_one(
         schema_since: match before {
             Some(synced) if same_schema => synced.schema_since,
             // The schema of the first generation is as old as the definition.
-            None if Meta::of(&definition).generation() <= 1 => entry.created,
+            None if Meta::new(&definition).generation() <= 1 => entry.created,
             _ => entry.modified,
         },
         versions,
@@ -223,7 +223,10 @@ async fn finalize(
     mut definition: Value,
     now: &str,
 ) -> Result<bool, Status> {
-    if !Meta::of(&definition).finalizers().any(|own| own == CLEANUP) {
+    if !Meta::new(&definition)
+        .finalizers()
+        .any(|own| own == CLEANUP)
+    {
         return Ok(true);
     }
     let mut status = definition["status"].clone();
@@ -241,7 +244,7 @@ async fn finalize(
     if !delete_objects(server, &definition).await? {
         return Ok(true);
     }
-    let rest: Vec<String> = Meta::of(&definition)
+    let rest: Vec<String> = Meta::new(&definition)
         .finalizers()
         .filter(|own| *own != CLEANUP)
         .map(str::to_owned)
@@ -250,7 +253,7 @@ async fn finalize(
     let transaction = if rest.is_empty() {
         guarded.delete(entry.key.clone())
     } else {
-        MetaMut::of(&mut definition).set_finalizers(rest);
+        MetaMut::new(&mut definition).set_finalizers(rest);
         guarded.put(
             entry.key.clone(),
             server.encode(definitions, &mut definition),
@@ -287,7 +290,7 @@ async fn delete_objects(server: &Arc<Server>, definition: &Value) -> Result<bool
     for entry in &page.entries {
         let object: Value =
             serde_json::from_slice(&entry.value).expect("stored objects are JSON of ours");
-        let meta = Meta::of(&object);
+        let meta = Meta::new(&object);
         let namespace = Some(meta.namespace().to_owned()).filter(|namespace| !namespace.is_empty());
         let path = ResourcePath {
             namespace,

@@ -163,7 +163,7 @@ fn built_in(server: &Server, resources: &Resources, path: &str) -> Option<Bytes>
         };
         path == format!("{root}/{}", resource.api_version())
     });
-    let descriptions = Descriptions::of(of_document);
+    let descriptions = Descriptions::from_resources(of_document);
     let describe = |kind: &str, field: Option<&str>| descriptions.get(kind, field);
     let publisher = Publisher {
         types: &server.types,
@@ -209,7 +209,7 @@ fn custom(server: &Server, catalog: &Catalog, path: &str) -> Option<Bytes> {
             })
         })
         .collect();
-    let descriptions = Descriptions::of(served.iter().map(|resource| &resource.facts));
+    let descriptions = Descriptions::from_resources(served.iter().map(|resource| &resource.facts));
     let describe = |kind: &str, field: Option<&str>| descriptions.get(kind, field);
     let document = openapi::custom_document(&server.types, &describe, group, version, &resources);
     Some(answer::to_bytes(&document))

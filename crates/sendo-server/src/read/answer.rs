@@ -8,7 +8,7 @@ use sendo_apimachinery::schema::Types;
 use sendo_apimachinery::{Status, protobuf};
 use serde_json::Value;
 
-use crate::read::view::Pieces;
+use crate::read::view::ListStream;
 use crate::read::yaml;
 use crate::request::Request;
 use crate::request::body::Body;
@@ -20,7 +20,7 @@ pub(crate) enum Answer {
     /// A JSON document.
     Json(StatusCode, Bytes),
     /// A list, a JSON document too, which may be long.
-    List(Pieces),
+    List(ListStream),
     /// A JSON document whose media type says more, as aggregated discovery's does.
     Typed(StatusCode, &'static str, Bytes),
     /// Plain text.
@@ -141,7 +141,7 @@ pub(crate) fn head_of(response: Response<Body>) -> Response<Body> {
 }
 
 /// A list, sent piece by piece where it can be.
-fn list(types: &Types, pieces: Pieces, request: &Request) -> Response<Body> {
+fn list(types: &Types, pieces: ListStream, request: &Request) -> Response<Body> {
     let form = request.form;
     let is_plain = form.encoding == Encoding::Json && !form.pretty && !wants_lines(request);
     if is_plain && !pieces.is_one() {

@@ -16,32 +16,32 @@ pub(crate) struct Selection {
 }
 
 struct Field {
-    read: Reader,
+    read: FieldReader,
     operator: FieldOperator,
     value: String,
 }
 
 /// How the value of a field is read.
-enum Reader {
+enum FieldReader {
     /// As the kind's rules say.
     Rule(fn(&Value) -> String),
     /// By a path that the definition names.
     Path(JsonPath),
 }
 
-impl Reader {
-    fn of(resource: &Resource, field: &str) -> Result<Self, String> {
+impl FieldReader {
+    fn new(resource: &Resource, field: &str) -> Result<Self, String> {
         let custom = resource.custom.iter().flat_map(|custom| &custom.selectable);
         if let Some((_, path)) = custom.into_iter().find(|(name, _)| name == field) {
-            return Ok(Reader::Path(path.clone()));
+            return Ok(FieldReader::Path(path.clone()));
         }
-        resource.rules.select(field).map(Reader::Rule)
+        resource.rules.select(field).map(FieldReader::Rule)
     }
 
     fn read(&self, object: &Value) -> String {
         match self {
-            Reader::Rule(read) => read(object),
-            Reader::Path(path) => match path.first(object) {
+            FieldReader::Rule(read) => read(object),
+            FieldReader::Path(path) => match path.first(object) {
                 Some(Value::String(text)) => text.clone(),
                 Some(Value::Null) | None => String::new(),
                 Some(other) => other.to_string(),
@@ -57,7 +57,8 @@ impl Selection {
         let selector = &options.fields;
         let mut fields = Vec::new();
         for requirement in selector.requirements() {
-            let read = Reader::of(resource, &requirement.field).map_err(Status::bad_request)?;
+            let read =
+                FieldReader::new(resource, &requirement.field).map_err(Status::bad_request)?;
             fields.push(Field {
                 read,
                 operator: requirement.operator,
@@ -75,7 +76,7 @@ impl Selection {
     /// Adds what an old watch path names: one object.
     pub(crate) fn pin(&mut self, name: &str) {
         self.fields.push(Field {
-            read: Reader::Rule(|object| Meta::of(object).name().to_owned()),
+            read: FieldReader::Rule(|object| Meta::new(object).name().to_owned()),
             operator: FieldOperator::Equals,
             value: name.to_owned(),
         });
@@ -107,6 +108,6 @@ impl Selection {
                 FieldOperator::NotEquals => !equal,
             }
         };
-        self.labels.matches(&Meta::of(object)) && self.fields.iter().all(field)
+        self.labels.matches(&Meta::new(object)) && self.fields.iter().all(field)
     }
 }

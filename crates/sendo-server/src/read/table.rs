@@ -15,19 +15,19 @@ use crate::state::call::Call;
 
 /// How much of an object its row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Include {
+pub(crate) enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
-impl Include {
+impl IncludeObject {
     /// Reads `includeObject`.
-    pub(crate) fn of(call: &Call<'_>) -> Result<Self, Status> {
+    pub(crate) fn from_request(call: &Call<'_>) -> Result<Self, Status> {
         match call.request.query.text("includeObject") {
-            "" | "Metadata" => Ok(Include::Metadata),
-            "Object" => Ok(Include::Object),
-            "None" => Ok(Include::None),
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "Object" => Ok(IncludeObject::Object),
+            "None" => Ok(IncludeObject::None),
             other => {
                 let why = "must be 'Metadata', 'Object', 'None', or empty";
                 let error = Error::invalid(&Path::new("includeObject"), other, why);
@@ -45,7 +45,7 @@ pub(crate) fn of_object(
     version: MetaVersion,
     stored: &Stored,
 ) -> Result<Value, Status> {
-    let include = Include::of(call)?;
+    let include = IncludeObject::from_request(call)?;
     let mut metadata = Map::new();
     if stored.at.0 > 0 {
         metadata.insert("resourceVersion".to_owned(), stored.at.to_string().into());
@@ -67,7 +67,7 @@ pub(crate) fn of_object(
 
 /// A Table of a page of objects.
 pub(crate) fn of_list(call: &Call<'_>, version: MetaVersion, list: &List) -> Result<Value, Status> {
-    let include = Include::of(call)?;
+    let include = IncludeObject::from_request(call)?;
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".to_owned(), list.at.to_string().into());
     if !list.continue_token.is_empty() {
@@ -150,7 +150,7 @@ pub(crate) fn row(
     resource: &Resource,
     now: Timestamp,
     version: MetaVersion,
-    include: Include,
+    include: IncludeObject,
     stored: &Stored,
 ) -> Value {
     let facts = &resource.facts;
@@ -167,9 +167,11 @@ pub(crate) fn row(
     }
     let mut shown = Vec::new();
     match include {
-        Include::None => shown.extend_from_slice(b"null"),
-        Include::Metadata => view::metadata(&mut shown, resource, version, stored),
-        Include::Object => view::whole(&mut shown, server, resource, Some(&resource.types), stored),
+        IncludeObject::None => shown.extend_from_slice(b"null"),
+        IncludeObject::Metadata => view::metadata(&mut shown, resource, version, stored),
+        IncludeObject::Object => {
+            view::whole(&mut shown, server, resource, Some(&resource.types), stored)
+        }
     }
     let shown = serde_json::from_slice(&shown).expect("wire forms are JSON of ours");
     row.insert("object".to_owned(), shown);
@@ -182,7 +184,7 @@ pub(crate) fn of_scale(
     version: MetaVersion,
     scale: &Value,
 ) -> Result<Value, Status> {
-    let include = Include::of(call)?;
+    let include = IncludeObject::from_request(call)?;
     let column = |name: &str, kind: &str| json!({"name": name, "type": kind, "format": "", "description": format!("{name} of the Scale."), "priority": 0});
     let columns = json!([
         column("Name", "string"),
@@ -199,9 +201,9 @@ pub(crate) fn of_scale(
     });
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let object = match include {
-        Include::None => Value::Null,
-        Include::Object => scale.clone(),
-        Include::Metadata => json!({
+        IncludeObject::None => Value::Null,
+        IncludeObject::Object => scale.clone(),
+        IncludeObject::Metadata => json!({
             "kind": "PartialObjectMetadata",
             "apiVersion": version.api_version(),
             "metadata": metadata,

@@ -153,7 +153,7 @@ pub(crate) fn in_version<'a>(
 const PIECE: usize = 256 * 1024;
 
 /// The JSON of a list, written as it is sent: piece by piece.
-pub(crate) struct Pieces {
+pub(crate) struct ListStream {
     server: Arc<Server>,
     resource: Arc<Resource>,
     items: std::vec::IntoIter<Stored>,
@@ -161,8 +161,8 @@ pub(crate) struct Pieces {
     before: Option<Vec<u8>>,
 }
 
-impl Pieces {
-    fn of(call: &Call<'_>, list: List) -> Self {
+impl ListStream {
+    fn new(call: &Call<'_>, list: List) -> Self {
         let resource = call.resource;
         let mut head = Vec::new();
         list_head(
@@ -172,7 +172,7 @@ impl Pieces {
             &list,
             resource.typed_items,
         );
-        Pieces {
+        ListStream {
             server: Arc::clone(call.server),
             resource: Arc::clone(resource),
             items: list.items.into_iter(),
@@ -191,7 +191,7 @@ impl Pieces {
     }
 }
 
-impl Iterator for Pieces {
+impl Iterator for ListStream {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -216,9 +216,9 @@ impl Iterator for Pieces {
     }
 }
 
-impl std::fmt::Debug for Pieces {
+impl std::fmt::Debug for ListStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pieces").finish_non_exhaustive()
+        f.debug_struct("ListStream").finish_non_exhaustive()
     }
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn list(call: &Call<'_>, list: List) -> Result<Answer, Status> {
     let resource = call.resource;
     let mut out = Vec::new();
     match call.request.form.view {
-        View::Whole => return Ok(Answer::List(Pieces::of(call, list))),
+        View::Whole => return Ok(Answer::List(ListStream::new(call, list))),
         View::MetadataList(version) => {
             list_head(
                 &mut out,

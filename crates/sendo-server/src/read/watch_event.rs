@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::catalog::Resource;
 use crate::catalog::stored_form;
 use crate::read::answer;
-use crate::read::table::{self, Include};
+use crate::read::table::{self, IncludeObject};
 use crate::read::view::{self, Stored};
 use crate::request::negotiate::{Encoding, View};
 use crate::state::Server;
@@ -52,7 +52,7 @@ pub(crate) struct Events {
     resource: Arc<Resource>,
     view: View,
     encoding: Encoding,
-    include: Include,
+    include: IncludeObject,
     columns_sent: bool,
 }
 
@@ -79,7 +79,7 @@ impl Events {
             resource: Arc::clone(call.resource),
             view: call.request.form.view,
             encoding: call.request.form.encoding,
-            include: Include::of(call)?,
+            include: IncludeObject::from_request(call)?,
             columns_sent: false,
         })
     }

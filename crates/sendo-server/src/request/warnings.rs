@@ -66,7 +66,7 @@ fn cut(text: &mut String) {
 mod tests {
     use super::*;
 
-    fn of(texts: impl IntoIterator<Item = String>) -> Warnings {
+    fn warnings_of(texts: impl IntoIterator<Item = String>) -> Warnings {
         let mut warnings = Warnings::default();
         texts.into_iter().for_each(|text| warnings.add(text));
         warnings
@@ -74,27 +74,27 @@ mod tests {
 
     #[test]
     fn a_warning_is_sent_once_and_an_empty_one_never() {
-        let warnings = of(["a", "", "b", "a"].map(str::to_owned));
+        let warnings = warnings_of(["a", "", "b", "a"].map(str::to_owned));
         assert_eq!(warnings.sent(), ["a", "b"]);
     }
 
     #[test]
     fn what_has_room_is_sent_whole() {
         let long = "é".repeat(MOST - 1);
-        let warnings = of([long.clone(), "b".to_owned()]);
+        let warnings = warnings_of([long.clone(), "b".to_owned()]);
         assert_eq!(warnings.sent(), [long, "b".to_owned()]);
     }
 
     #[test]
     fn when_there_is_no_room_each_is_cut_short() {
-        let warnings = of(["é".repeat(MOST), "b".to_owned(), "c".repeat(MOST)]);
+        let warnings = warnings_of(["é".repeat(MOST), "b".to_owned(), "c".repeat(MOST)]);
         let expected = ["é".repeat(KEPT), "b".to_owned(), "c".repeat(KEPT)];
         assert_eq!(warnings.sent(), expected);
     }
 
     #[test]
     fn a_million_warnings_are_no_more_than_headers_have_room_for() {
-        let warnings = of((0..1_000_000).map(|line| format!("line {line}: twice")));
+        let warnings = warnings_of((0..1_000_000).map(|line| format!("line {line}: twice")));
         let size: usize = warnings.sent().iter().map(String::len).sum();
         assert!((MOST..MOST + KEPT).contains(&size), "{size}");
         assert_eq!(warnings.known.len(), warnings.sent().len());

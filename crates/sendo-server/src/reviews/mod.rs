@@ -31,7 +31,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     let kind = GroupVersionKind::new(&facts.group, &facts.version, &facts.kind);
     let mut review = decode::body(call, &kind, &options)?;
     decode::place(call, &mut review)?;
-    MetaMut::of(&mut review).remove("managedFields");
+    MetaMut::new(&mut review).remove("managedFields");
     field_managers::update(call, &Value::Null, &mut review);
     let attributes = Attributes::of_creation(call, &options);
     admission::mutate(&attributes, &mut review).await?;

@@ -147,7 +147,7 @@ const OTHER_NAMESPACE: &str =
 
 /// Puts an object where the path says it lives; a namespace of its own must be that one.
 pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
-    let mut meta = MetaMut::of(object);
+    let mut meta = MetaMut::new(object);
     let Some(namespace) = call.namespace() else {
         meta.remove("namespace");
         return Ok(());
@@ -170,7 +170,7 @@ pub(crate) fn nameless(call: &Call<'_>) -> Status {
 
 /// Refuses an object whose namespace or name is not that of the path.
 pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
-    let (meta, wanted) = (Meta::of(object), call.name());
+    let (meta, wanted) = (Meta::new(object), call.name());
     let elsewhere =
         |own: &str| !own.is_empty() && call.namespace().is_some_and(|place| place != own);
     if elsewhere(meta.namespace()) {

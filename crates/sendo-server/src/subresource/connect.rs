@@ -81,12 +81,12 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
     let Some(node) = node_of(&pod) else {
         return Ok(Answer::Empty(StatusCode::NO_CONTENT));
     };
-    Err(match Agent::of(call, node).await? {
-        Agent::Simulated => Agent::simulated(
+    Err(match NodeAgent::find(call, node).await? {
+        NodeAgent::Simulated => NodeAgent::simulated(
             node,
             &format!("container {} has no logs", go_quote(&container)),
         ),
-        Agent::At(address) => Status::unclassified(format!(
+        NodeAgent::At(address) => Status::unclassified(format!(
             "Get \"https://{address}/containerLogs/{}/{}/{container}\": {}",
             call.namespace().unwrap_or_default(),
             call.name(),
@@ -119,13 +119,13 @@ pub(super) async fn stream(call: &Call<'_>, name: &str, verb: Verb) -> Result<An
             call.name()
         )));
     };
-    let agent = Agent::of(call, node).await?;
+    let agent = NodeAgent::find(call, node).await?;
     if !call.request.asks_for_upgrade() {
         return Err(Status::bad_request("Upgrade request required"));
     }
     Err(match agent {
-        Agent::Simulated => Agent::simulated(node, &lacks),
-        Agent::At(address) => no_upgrade(&address),
+        NodeAgent::Simulated => NodeAgent::simulated(node, &lacks),
+        NodeAgent::At(address) => no_upgrade(&address),
     })
 }
 
@@ -155,12 +155,12 @@ pub(super) async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer, Status>
             go_quote(name)
         ))),
         "pod" => forward(call, verb, &address_of(&object, scheme, port)?),
-        _ => match Agent::of(call, name).await? {
-            Agent::Simulated => {
+        _ => match NodeAgent::find(call, name).await? {
+            NodeAgent::Simulated => {
                 let lacks = format!("node {} has no agent that listens", go_quote(name));
-                Err(Agent::simulated(name, &lacks))
+                Err(NodeAgent::simulated(name, &lacks))
             }
-            Agent::At(address) => forward(call, verb, &address),
+            NodeAgent::At(address) => forward(call, verb, &address),
         },
     }
 }
@@ -290,15 +290,15 @@ fn check_log_options(call: &Call<'_>) -> Result<(), Status> {
 }
 
 /// Where the agent of a node would be.
-enum Agent {
+enum NodeAgent {
     /// There is none: the node's containers are simulated.
     Simulated,
     /// At an address where no process listens.
     At(String),
 }
 
-impl Agent {
-    async fn of(call: &Call<'_>, node: &str) -> Result<Agent, Status> {
+impl NodeAgent {
+    async fn find(call: &Call<'_>, node: &str) -> Result<NodeAgent, Status> {
         let key = Keys::new("", "nodes", false).object(None, node);
         let Some(entry) = call.stored(&key).await? else {
             return Err(Status::not_found(&GroupResource::new("", "nodes"), node));
@@ -308,7 +308,7 @@ impl Agent {
         let runtime = &object["status"]["nodeInfo"]["containerRuntimeVersion"];
         let runtime = runtime.as_str().unwrap_or_default();
         if runtime.starts_with(SIMULATED) {
-            return Ok(Agent::Simulated);
+            return Ok(NodeAgent::Simulated);
         }
         let addresses = object["status"]["addresses"].as_array();
         let address = addresses
@@ -316,7 +316,7 @@ impl Agent {
             .flatten()
             .find_map(|address| address["address"].as_str());
         match address {
-            Some(address) => Ok(Agent::At(format!("{address}:10250"))),
+            Some(address) => Ok(NodeAgent::At(format!("{address}:10250"))),
             None => Err(Status::unclassified(
                 "no preferred addresses found; known addresses: []",
             )),

@@ -40,7 +40,7 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
             Some(old) => changed(call, &options, old, &body)?,
             None => {
                 let mut new = applied(call, &options, &Value::Null, &body)?;
-                MetaMut::of(&mut new).remove("resourceVersion");
+                MetaMut::new(&mut new).remove("resourceVersion");
                 decode::to_storage(call, new)
             }
         };
@@ -136,7 +136,7 @@ fn applied(
                 let again = field_managers::apply(call, live, &body.value, options.force).ok();
                 let fault = again.and_then(|applied| reader::restore_fault(&applied, schema));
                 let (meta, kind) = (
-                    Meta::of(&body.value),
+                    Meta::new(&body.value),
                     field_managers::kind_of(call.resource),
                 );
                 let Some(error) = fault else {
@@ -191,7 +191,7 @@ fn typed(
         let members = metadata.and_then(Value::as_object).into_iter().flatten();
         members.filter(|(name, _)| *name != "managedFields")
     }
-    let managers = MetaMut::of(&mut applied).remove("managedFields");
+    let managers = MetaMut::new(&mut applied).remove("managedFields");
     let mut unchanged = Map::new();
     if let Value::Object(members) = &mut applied {
         let is_same = |name: &str, member: &Value| match name {
@@ -206,14 +206,14 @@ fn typed(
         members.append(&mut unchanged);
     }
     if let Some(managers) = managers {
-        MetaMut::of(&mut object).set("managedFields", managers);
+        MetaMut::new(&mut object).set("managedFields", managers);
     }
     Ok(object)
 }
 
 /// Refuses to create what can only be meant for something that was there.
 fn check_new(call: &Call<'_>, object: &Value) -> Result<(), Status> {
-    let meta = Meta::of(object);
+    let meta = Meta::new(object);
     let uid = meta.uid();
     if !uid.is_empty() {
         let why = format_args!(

@@ -25,7 +25,7 @@ pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {
     let mut binding = read(call, &options)?;
     let attributes = Attributes::of_creation(call, &options);
     admission::mutate(&attributes, &mut binding).await?;
-    if Meta::of(&binding).name() != call.name() {
+    if Meta::new(&binding).name() != call.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
@@ -40,7 +40,7 @@ pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let mut binding = read(call, &options)?;
     // What is created has no uid yet: here none can be asked for.
-    MetaMut::of(&mut binding).remove("uid");
+    MetaMut::new(&mut binding).remove("uid");
     let attributes = Attributes::of_creation(call, &options);
     admission::mutate(&attributes, &mut binding).await?;
     check_target(&binding)?;
@@ -49,7 +49,7 @@ pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status
     let pods = catalog
         .find("", "v1", "pods")
         .ok_or_else(Status::no_such_resource)?;
-    let name = Some(Meta::of(&binding).name().to_owned()).filter(|name| !name.is_empty());
+    let name = Some(Meta::new(&binding).name().to_owned()).filter(|name| !name.is_empty());
     if name.is_none() {
         return Err(Status::bad_request("Name parameter required."));
     }
@@ -124,7 +124,7 @@ async fn assign(
 
 /// The pod with its node.
 fn bound(call: &Call<'_>, pod: &Value, binding: &Value, now: &str) -> Result<Value, Status> {
-    let (wanted, found) = (Meta::of(binding), Meta::of(pod));
+    let (wanted, found) = (Meta::new(binding), Meta::new(pod));
     for (name, wanted, found) in [
         ("UID", wanted.uid(), found.uid()),
         (
@@ -162,7 +162,7 @@ fn bound(call: &Call<'_>, pod: &Value, binding: &Value, now: &str) -> Result<Val
     }
     let mut new = pod.clone();
     new["spec"]["nodeName"] = binding["target"]["name"].clone();
-    let mut meta = MetaMut::of(&mut new);
+    let mut meta = MetaMut::new(&mut new);
     for (key, value) in wanted.annotations() {
         meta.set_annotation(key, value);
     }

@@ -103,10 +103,10 @@ fn done(call: &Call<'_>, stored: &Stored) -> Answer {
     let object: Value =
         serde_json::from_slice(&stored.value).expect("stored objects are JSON of ours");
     Answer::document(&status::success(&Details {
-        name: Meta::of(&object).name().to_owned(),
+        name: Meta::new(&object).name().to_owned(),
         group: call.resource.facts.group.clone(),
         kind: call.resource.facts.plural.clone(),
-        uid: Meta::of(&object).uid().to_owned(),
+        uid: Meta::new(&object).uid().to_owned(),
         ..Details::default()
     }))
 }
@@ -194,14 +194,14 @@ pub(super) fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) 
         return namespace_step(call, object, options);
     }
     let now = call.now();
-    if call.resource.is_definition() && Meta::of(&object).deletion_timestamp().is_none() {
+    if call.resource.is_definition() && Meta::new(&object).deletion_timestamp().is_none() {
         deletion::mark(&mut object, &time_text(now));
         return Step::Mark(object);
     }
     match grace(call, &object, options) {
         Grace::Pending => return Step::Leave,
         Grace::Shortened { until, seconds } => {
-            let mut meta = MetaMut::of(&mut object);
+            let mut meta = MetaMut::new(&mut object);
             meta.set_deletion_timestamp(&time_text(until));
             meta.set("deletionGracePeriodSeconds", seconds);
             set_finalizers(call, &mut object, options);
@@ -209,7 +209,7 @@ pub(super) fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) 
         }
         Grace::Begins(seconds) => {
             let until = now + std::time::Duration::from_secs(seconds.unsigned_abs());
-            let mut meta = MetaMut::of(&mut object);
+            let mut meta = MetaMut::new(&mut object);
             meta.set_deletion_timestamp(&time_text(until));
             meta.set("deletionGracePeriodSeconds", seconds);
             raise_generation(&mut meta);
@@ -219,7 +219,7 @@ pub(super) fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) 
         Grace::None => {}
     }
     set_finalizers(call, &mut object, options);
-    if Meta::of(&object).finalizers().next().is_none() {
+    if Meta::new(&object).finalizers().next().is_none() {
         return Step::Delete;
     }
     mark_now(&mut object, now);
@@ -227,7 +227,7 @@ pub(super) fn step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) 
 }
 
 fn mark(object: Value, seconds: i64) -> Step {
-    let held = Meta::of(&object).finalizers().next().is_some();
+    let held = Meta::new(&object).finalizers().next().is_some();
     if seconds > 0 || held {
         Step::Mark(object)
     } else {
@@ -237,7 +237,7 @@ fn mark(object: Value, seconds: i64) -> Step {
 
 /// Marks an object that goes as soon as its finalizers let go.
 fn mark_now(object: &mut Value, now: Timestamp) {
-    let mut meta = MetaMut::of(object);
+    let mut meta = MetaMut::new(object);
     if meta.view().deletion_grace_period_seconds().is_none() {
         raise_generation(&mut meta);
     }
@@ -275,7 +275,7 @@ fn grace(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> Grace {
     let Some(period) = call.resource.rules.grace_period else {
         return Grace::None;
     };
-    let meta = Meta::of(object);
+    let meta = Meta::new(object);
     let Some(deletion) = meta.deletion_timestamp() else {
         return Grace::Begins(period(object, options.grace_period_seconds));
     };
@@ -296,7 +296,7 @@ fn grace(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> Grace {
 
 /// Puts the finalizer on that the options ask for, and takes off the one they do not.
 fn set_finalizers(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) {
-    let meta = Meta::of(object);
+    let meta = Meta::new(object);
     let has = |finalizer| meta.finalizers().any(|own| own == finalizer);
     let by_default = if has(ORPHAN) {
         Some(ORPHAN)
@@ -327,15 +327,15 @@ fn set_finalizers(call: &Call<'_>, object: &mut Value, options: &DeleteOptions) 
         .filter(|own| ![ORPHAN, FOREGROUND].contains(own))
         .map(str::to_owned);
     let finalizers: Vec<String> = others.chain(wanted.map(str::to_owned)).collect();
-    MetaMut::of(object).set_finalizers(finalizers);
+    MetaMut::new(object).set_finalizers(finalizers);
 }
 
 /// A namespace first ends its contents: its own finalizers in the spec keep it.
 fn namespace_step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Step {
     let now = call.now();
-    if Meta::of(&object).deletion_timestamp().is_none() {
+    if Meta::new(&object).deletion_timestamp().is_none() {
         set_finalizers(call, &mut object, options);
-        MetaMut::of(&mut object).set_deletion_timestamp(&time_text(now));
+        MetaMut::new(&mut object).set_deletion_timestamp(&time_text(now));
         object["status"]["phase"] = "Terminating".into();
         return Step::Mark(object);
     }
@@ -346,7 +346,7 @@ fn namespace_step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -
         return Step::Mark(object);
     }
     set_finalizers(call, &mut object, options);
-    if Meta::of(&object).finalizers().next().is_none() {
+    if Meta::new(&object).finalizers().next().is_none() {
         return Step::Delete;
     }
     mark_now(&mut object, now);
@@ -356,9 +356,9 @@ fn namespace_step(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -
 /// Whether a change lets go of an object that waits for its deletion
 /// (`ShouldDeleteDuringUpdate`).
 pub(super) fn is_finished(new: &Value, old: &Value) -> bool {
-    let waits = Meta::of(old).deletion_timestamp().is_some();
-    let grace = Meta::of(old).deletion_grace_period_seconds().unwrap_or(0) == 0;
-    let held = Meta::of(new).finalizers().next().is_some();
+    let waits = Meta::new(old).deletion_timestamp().is_some();
+    let grace = Meta::new(old).deletion_grace_period_seconds().unwrap_or(0) == 0;
+    let held = Meta::new(new).finalizers().next().is_some();
     let namespace_held = new["kind"] == "Namespace"
         && new["spec"]["finalizers"]
             .as_array()

@@ -34,7 +34,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status>
     for item in &found.items {
         let object: Value =
             serde_json::from_slice(&item.value).expect("stored objects are JSON of ours");
-        let meta = Meta::of(&object);
+        let meta = Meta::new(&object);
         let path = crate::request::path::ResourcePath {
             namespace: Some(meta.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
             ..call.path.clone()

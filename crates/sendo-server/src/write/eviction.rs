@@ -32,7 +32,7 @@ pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
     decode::place(call, &mut eviction)?;
     let attributes = Attributes::of_creation(call, &options);
     admission::mutate(&attributes, &mut eviction).await?;
-    if Meta::of(&eviction).name() != call.name() {
+    if Meta::new(&eviction).name() != call.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
         ));
@@ -115,7 +115,7 @@ async fn mark(
 fn is_guarded(pod: &Value) -> bool {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     !matches!(phase, "Succeeded" | "Failed" | "Pending")
-        && Meta::of(pod).deletion_timestamp().is_none()
+        && Meta::new(pod).deletion_timestamp().is_none()
 }
 
 /// Takes one disruption from the budget that selects the pod, if one does.
@@ -124,7 +124,7 @@ async fn claim(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(), Status
     let budgets = catalog
         .find("policy", "v1", "poddisruptionbudgets")
         .ok_or_else(Status::no_such_resource)?;
-    let prefix = budgets.keys.collection(Some(Meta::of(pod).namespace()));
+    let prefix = budgets.keys.collection(Some(Meta::new(pod).namespace()));
     loop {
         let page = call
             .server
@@ -136,7 +136,7 @@ async fn claim(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(), Status
         for entry in &page.entries {
             let budget = stored_form::decode(&entry.value, entry.modified, &budgets.stored);
             let selector = LabelSelector::from_object(budget["spec"].get("selector"));
-            if selector.is_ok_and(|selector| selector.matches(&Meta::of(pod))) {
+            if selector.is_ok_and(|selector| selector.matches(&Meta::new(pod))) {
                 guarding.push((entry, budget));
             }
         }
@@ -179,7 +179,7 @@ fn is_ready(pod: &Value) -> bool {
 /// Counts the pod as disrupted, or refuses what the budget does not allow.
 fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Status> {
     let number = |path: &str| budget["status"][path].as_i64().unwrap_or(0);
-    let name = Meta::of(budget).name().to_owned();
+    let name = Meta::new(budget).name().to_owned();
     let refuse = |message: String, retry: u32| {
         let why = "Cannot evict pod as it would violate the pod's disruption budget.";
         let status = Status::too_many_requests(why, retry);
@@ -189,7 +189,7 @@ fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Sta
             field: String::new(),
         }))
     };
-    if number("observedGeneration") < Meta::of(budget).generation() {
+    if number("observedGeneration") < Meta::new(budget).generation() {
         return refuse(
             format!("The disruption budget {name} is still being processed by the server."),
             10,
@@ -212,6 +212,6 @@ fn take_disruption(budget: &mut Value, pod: &Value, now: &str) -> Result<(), Sta
         return refuse(message, 0);
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
-    budget["status"]["disruptedPods"][Meta::of(pod).name()] = now.into();
+    budget["status"]["disruptedPods"][Meta::new(pod).name()] = now.into();
     Ok(())
 }

@@ -30,7 +30,7 @@ const OF_A_DELETION: [&str; 3] = [
 /// Takes out of a body what only the server says of a new object
 /// (`WipeObjectMetaSystemFields`), and its field managers.
 pub(super) fn wipe(object: &mut Value) {
-    let mut meta = MetaMut::of(object);
+    let mut meta = MetaMut::new(object);
     for member in ["managedFields", "uid", "creationTimestamp"] {
         meta.remove(member);
     }
@@ -41,7 +41,7 @@ pub(super) fn wipe(object: &mut Value) {
 
 /// Whether a new object is to be given a name.
 pub(super) fn draws_name(object: &Value) -> bool {
-    let meta = Meta::of(object);
+    let meta = Meta::new(object);
     meta.name().is_empty() && !meta.generate_name().is_empty()
 }
 
@@ -50,7 +50,7 @@ pub(super) fn draws_name(object: &Value) -> bool {
 pub(super) fn fill(call: &Call<'_>, object: &mut Value) {
     let random = call.server.world.random();
     let draws = draws_name(object);
-    let mut meta = MetaMut::of(object);
+    let mut meta = MetaMut::new(object);
     for member in OF_A_DELETION {
         meta.remove(member);
     }
@@ -70,7 +70,7 @@ pub(super) fn fill(call: &Call<'_>, object: &mut Value) {
 /// The version that a new object says it has, which only a dry run passes: Kubernetes
 /// refuses it where it stores the object.
 pub(super) fn sent_version(object: &Value, is_dry_run: bool) -> Result<Revision, Status> {
-    let version = Meta::of(object).resource_version().parse().unwrap_or(0);
+    let version = Meta::new(object).resource_version().parse().unwrap_or(0);
     match version == 0 || is_dry_run {
         true => Ok(Revision(version)),
         false => Err(Status::unclassified(
@@ -82,13 +82,13 @@ pub(super) fn sent_version(object: &Value, is_dry_run: bool) -> Result<Revision,
 /// The refusal of a name that is taken; one whose object is going says so, and one
 /// that was generated that another may be free.
 pub(super) fn taken(call: &Call<'_>, object: &Value, stored: &[u8]) -> Status {
-    let (meta, resource) = (Meta::of(object), call.resource.group_resource());
+    let (meta, resource) = (Meta::new(object), call.resource.group_resource());
     if !meta.generate_name().is_empty() {
         return Status::no_free_name(&resource, meta.name());
     }
     let mut status = Status::already_exists(&resource, meta.name());
     let stored: Value = serde_json::from_slice(stored).unwrap_or_default();
-    if Meta::of(&stored).deletion_timestamp().is_some() {
+    if Meta::new(&stored).deletion_timestamp().is_some() {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
@@ -102,7 +102,7 @@ pub(super) fn check_version(
     new: &mut Value,
     stored: Revision,
 ) -> Result<(), Status> {
-    let version = match Meta::of(new).resource_version() {
+    let version = match Meta::new(new).resource_version() {
         "" => 0,
         text => query::parse_uint(text).map_err(Status::unclassified)?,
     };
@@ -114,7 +114,7 @@ pub(super) fn check_version(
             let named = GroupKind::new(resource.group, resource.resource);
             return Err(Status::invalid(&named, call.name(), &[error]));
         }
-        MetaMut::of(new).set_resource_version(&stored.to_string());
+        MetaMut::new(new).set_resource_version(&stored.to_string());
     } else if Revision(version) != stored {
         return Err(Status::modified(&resource, call.name()));
     }
@@ -126,16 +126,16 @@ pub(super) fn check_version(
 /// Returns the field managers: they tell what was written, whatever the rules
 /// restore of the rest. [`restore`] puts them back.
 pub(super) fn set_aside(new: &mut Value, old: &Value) -> Option<Value> {
-    let mut meta = MetaMut::of(new);
+    let mut meta = MetaMut::new(new);
     meta.remove("selfLink");
-    copy(&mut meta, Meta::of(old), "generation");
+    copy(&mut meta, Meta::new(old), "generation");
     meta.remove("managedFields")
 }
 
 /// Brings back what no writer changes, after a kind's rules have run.
 pub(super) fn restore(new: &mut Value, old: &Value, managers: Option<Value>) {
-    let was = Meta::of(old);
-    let mut meta = MetaMut::of(new);
+    let was = Meta::new(old);
+    let mut meta = MetaMut::new(new);
     match managers {
         Some(managers) => meta.set("managedFields", managers),
         None => {

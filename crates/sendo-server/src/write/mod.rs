@@ -314,7 +314,7 @@ impl Saving<'_> {
     async fn insert(&self, mut new: Value, claims: Claims) -> Result<Attempt, Status> {
         let Saving { call, change, .. } = *self;
         let sent = metadata::sent_version(&new, change.options.dry_run)?;
-        let key = call.key(Meta::of(&new).name())?;
+        let key = call.key(Meta::new(&new).name())?;
         let server = call.server;
         let value = server.encode_managed(call.resource, &mut new, self.managers);
         if change.options.dry_run {

@@ -45,7 +45,7 @@ impl PatchType {
     ];
 
     /// The type of a request's patch, if it is one that is known.
-    pub(crate) fn of(request: &crate::request::Request) -> Option<PatchType> {
+    pub(crate) fn from_request(request: &crate::request::Request) -> Option<PatchType> {
         let content_type = request
             .header(CONTENT_TYPE)
             .split(';')
@@ -61,7 +61,7 @@ impl PatchType {
 
 /// Patches the object that the path names.
 pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
-    if PatchType::of(call.request) == Some(PatchType::Apply) {
+    if PatchType::from_request(call.request) == Some(PatchType::Apply) {
         return apply::apply(call, strategy).await;
     }
     let options = WriteOptions::parse(&call.request.query, Write::Patch)?;
@@ -112,7 +112,7 @@ pub(crate) fn patched(
         ..
     } = outcome(call, current, Some(schema), Managers::IfNeeded)?;
     // What is refused is shown, and made once more for that.
-    let strategic = PatchType::of(call.request) == Some(PatchType::Strategic);
+    let strategic = PatchType::from_request(call.request) == Some(PatchType::Strategic);
     let again = || outcome(call, current, Some(schema), Managers::Kept);
     let refused = |error: &str| match again() {
         Ok(outcome) => refuse(&outcome, error),
@@ -268,7 +268,7 @@ fn outcome(
     schema: Option<SchemaRef<'_>>,
     managers: Managers,
 ) -> Result<Outcome, Status> {
-    let patch_type = PatchType::of(call.request);
+    let patch_type = PatchType::from_request(call.request);
     let untyped = reader::untyped(&call.request.body, Format::Json).map_err(|error| {
         Status::bad_request(match patch_type {
             Some(PatchType::Strategic) if schema.is_some() => error.to_string(),

@@ -21,7 +21,7 @@ pub(super) fn check(
     let Some(wanted) = &options.preconditions else {
         return Ok(());
     };
-    let (kind, found) = (call.resource.group_kind(), Meta::of(object));
+    let (kind, found) = (call.resource.group_kind(), Meta::new(object));
     if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != found.uid()) {
         return Err(Status::uid_precondition(&kind, name, uid, found.uid()));
     }

@@ -33,7 +33,7 @@ pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<Answer, Status
             show(call, StatusCode::OK, &readable(call, &call.decode(&entry))?)
         }
         Verb::Patch => {
-            let write_kind = match PatchType::of(call.request) {
+            let write_kind = match PatchType::from_request(call.request) {
                 Some(PatchType::Apply) => Write::Apply,
                 _ => Write::Patch,
             };
@@ -115,7 +115,7 @@ pub(super) fn merge(call: &Call<'_>, scale: &Value, old: &Value) -> Result<Value
         let kind = GroupKind::new("autoscaling", "Scale");
         return Err(Status::invalid(&kind, call.name(), &[error]));
     }
-    let (wanted, found) = (Meta::of(scale).uid(), Meta::of(old).uid());
+    let (wanted, found) = (Meta::new(scale).uid(), Meta::new(old).uid());
     if !wanted.is_empty() && wanted != found {
         return Err(preconditions::wrong_uid(call, wanted, found));
     }
@@ -125,11 +125,11 @@ pub(super) fn merge(call: &Call<'_>, scale: &Value, old: &Value) -> Result<Value
         Some(paths) => paths.spec_replicas.write(&mut new, replicas),
         None => new["spec"]["replicas"] = replicas.into(),
     }
-    let version = Meta::of(scale).resource_version();
+    let version = Meta::new(scale).resource_version();
     if !version.is_empty() {
         new["metadata"]["resourceVersion"] = version.into();
     }
-    let mut meta = MetaMut::of(&mut new);
+    let mut meta = MetaMut::new(&mut new);
     match managers {
         Some(managers) => meta.set("managedFields", managers),
         None => {
@@ -181,7 +181,7 @@ fn readable(call: &Call<'_>, object: &Value) -> Result<Value, Status> {
 
 /// The scale of an object.
 pub(super) fn of_object(call: &Call<'_>, object: &Value) -> Value {
-    let meta = Meta::of(object);
+    let meta = Meta::new(object);
     let mut metadata = Map::new();
     for member in [
         "name",

@@ -132,7 +132,7 @@ impl Resource {
             return errors;
         }
         validate_create(
-            Meta::of(object),
+            Meta::new(object),
             &self.metadata_rules(),
             &Path::new("metadata"),
         )

@@ -53,8 +53,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
     admission::mutate(&attributes, &mut request).await?;
     check_name(call, &request)?;
     let account = call.decode(&*call.entry().await?);
-    let uid = Meta::of(&account).uid().to_owned();
-    let requested = Meta::of(&request).uid();
+    let uid = Meta::new(&account).uid().to_owned();
+    let requested = Meta::new(&request).uid();
     if !requested.is_empty() && requested != uid {
         let why = format_args!(
             "the UID in the token request ({requested}) does not match the UID of the service account ({uid})"
@@ -111,7 +111,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
 
 /// Validates that a name in the request is the name in the path.
 fn check_name(call: &Call<'_>, request: &Value) -> Result<(), Status> {
-    let own = Meta::of(request).name();
+    let own = Meta::new(request).name();
     if own.is_empty() || own == call.name() {
         return Ok(());
     }
@@ -127,7 +127,7 @@ fn track_fields(call: &Call<'_>, request: &mut Value) -> Result<(), Status> {
     let reviews = catalog.find(GROUP, "v1", "tokenreviews");
     let mut facts = reviews.ok_or_else(Status::no_such_resource)?.facts.clone();
     facts.kind = KIND.to_owned();
-    MetaMut::of(request).remove("managedFields");
+    MetaMut::new(request).remove("managedFields");
     if request["spec"]["expirationSeconds"].is_null() {
         request["spec"]["expirationSeconds"] = DEFAULT.into();
     }
@@ -203,11 +203,11 @@ async fn bound(call: &Call<'_>, namespace: &str, reference: &Value) -> Result<Va
         {
             claims["node"] = json!({"name": node});
             if let Some(object) = stored(call, "nodes", None, node).await? {
-                claims["node"]["uid"] = Meta::of(&object).uid().into();
+                claims["node"]["uid"] = Meta::new(&object).uid().into();
             }
         }
     }
-    let uid = Meta::of(&object).uid();
+    let uid = Meta::new(&object).uid();
     if !text("uid").is_empty() && text("uid") != uid {
         let why = format_args!(
             "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",

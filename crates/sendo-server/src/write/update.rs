@@ -32,14 +32,14 @@ pub(crate) async fn update(call: &Call<'_>, strategy: Strategy) -> Result<Answer
         options: &options,
     };
     let saved = super::save(call, change, |old| {
-        let wanted = Meta::of(&body).uid();
-        let found = old.map_or("", |old| Meta::of(old).uid());
+        let wanted = Meta::new(&body).uid();
+        let found = old.map_or("", |old| Meta::new(old).uid());
         if !wanted.is_empty() && wanted != found {
             return Err(preconditions::wrong_uid(call, wanted, found));
         }
         let mut new = body.clone();
         let Some(old) = old else {
-            MetaMut::of(&mut new).remove("resourceVersion");
+            MetaMut::new(&mut new).remove("resourceVersion");
             return create::new_object(call, new);
         };
         new = decode::to_storage(call, new);

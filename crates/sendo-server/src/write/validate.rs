@@ -24,7 +24,7 @@ pub(super) fn before_create(call: &Call<'_>, object: &mut Value) -> Result<(), S
         false => resource.validate_create(&cx, object),
     };
     if !errors.is_empty() {
-        let name = Meta::of(object).name();
+        let name = Meta::new(object).name();
         return Err(Status::invalid(&call.kind_of(object), name, &errors));
     }
     for warning in resource.warnings(object, None) {
@@ -49,10 +49,10 @@ pub(super) fn before_update(
         return Ok(());
     }
     let path = Path::new("metadata");
-    let mut errors = validate_create(Meta::of(new), &resource.metadata_rules(), &path);
+    let mut errors = validate_create(Meta::new(new), &resource.metadata_rules(), &path);
     errors.extend(validate_update(
-        Meta::of(new),
-        Meta::of(old),
+        Meta::new(new),
+        Meta::new(old),
         FinalizerNames::Any,
         &path,
     ));

@@ -95,7 +95,7 @@ impl Part {
 
     /// The JSON of an object, as far as it is decoded; `None` if that is all of
     /// it, or if it is no JSON.
-    pub(super) fn of(&self, json: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn cut(&self, json: &[u8]) -> Option<Vec<u8>> {
         let mut cut = Cut {
             json,
             kept: Vec::with_capacity(json.len()),
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     fn cut(json: &str) -> Option<String> {
-        let cut = Part::without_managed_fields().of(json.as_bytes());
+        let cut = Part::without_managed_fields().cut(json.as_bytes());
         cut.map(|json| String::from_utf8(json).unwrap())
     }
 
@@ -359,10 +359,10 @@ mod tests {
             (r#"{"spec":{"a":1}}"#, r#"{"spec":{}}"#),
             (r#"{"spec":7,"more":[]}"#, r#"{"spec":7}"#),
         ] {
-            let cut = part.of(whole.as_bytes()).unwrap();
+            let cut = part.cut(whole.as_bytes()).unwrap();
             assert_eq!(String::from_utf8(cut).unwrap(), left);
         }
-        assert_eq!(part.of(br#"{"kind":"Pod","status":{}}"#), None);
+        assert_eq!(part.cut(br#"{"kind":"Pod","status":{}}"#), None);
     }
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
             ),
         ] {
             let part = paths.into_iter().fold(part, Part::without);
-            let cut = part.of(whole).unwrap();
+            let cut = part.cut(whole).unwrap();
             assert_eq!(String::from_utf8(cut).unwrap(), left);
         }
     }
@@ -406,9 +406,9 @@ mod tests {
             without(only(&["spec"])).without("spec.a"),
         ] {
             let read = |json: &[u8]| serde_json::from_slice::<PartialObjectMeta>(json).unwrap();
-            let left = part.of(all);
+            let left = part.cut(all);
             let left = read(left.as_deref().unwrap_or(all)).metadata;
-            assert_eq!(part.metadata().unwrap().of(&read(all).metadata), left);
+            assert_eq!(part.metadata().unwrap().apply_to(&read(all).metadata), left);
         }
         for part in [
             Part::Whole.without("metadata"),
@@ -422,7 +422,7 @@ mod tests {
     fn a_path_within_another_adds_nothing() {
         let whole = br#"{"spec":{"a":{"b":1,"c":2},"d":3}}"#;
         for paths in [["spec.a", "spec.a.b"], ["spec.a.b", "spec.a"]] {
-            let cut = only(&paths).of(whole).unwrap();
+            let cut = only(&paths).cut(whole).unwrap();
             assert_eq!(cut, br#"{"spec":{"a":{"b":1,"c":2}}}"#);
         }
     }
@@ -500,7 +500,7 @@ mod tests {
             let object = json!({"a": rest, "kind": rest, "spec": {"a": rest, "metadata": spec}, "z": rest});
             let expected = json!({"kind": rest, "spec": {"metadata": spec}});
             let text = if pretty { format!("{object:#}") } else { object.to_string() };
-            let left = only(&["spec.metadata"]).of(text.as_bytes()).unwrap();
+            let left = only(&["spec.metadata"]).cut(text.as_bytes()).unwrap();
             prop_assert_eq!(serde_json::from_slice::<Value>(&left).unwrap(), expected);
         }
 
@@ -508,7 +508,7 @@ mod tests {
         fn nonsense_is_left_alone(text in "[\\[\\]{}\",:\\\\a ]{0,24}") {
             let _ = cut(&text);
             let _ = cut(&format!("{{\"metadata\":{text}"));
-            let _ = only(&["a.a"]).of(format!("{{\"a\":{text}").as_bytes());
+            let _ = only(&["a.a"]).cut(format!("{{\"a\":{text}").as_bytes());
         }
     }
 }

@@ -32,7 +32,7 @@ impl<K: Object> AnyObject for K {
 
 impl dyn AnyObject {
     pub(super) fn key(&self) -> ObjectKey {
-        ObjectKey::of_metadata(self.metadata())
+        ObjectKey::from_metadata(self.metadata())
     }
 
     pub(super) fn uid(&self) -> &str {

@@ -67,7 +67,7 @@ impl<K, V> Index<K, V> {
 
 impl<K, V: IndexValue> Index<K, V> {
     /// The object's values, each once, in order.
-    fn of(&self, key: &ObjectKey, object: &K) -> Vec<V> {
+    fn values_of(&self, key: &ObjectKey, object: &K) -> Vec<V> {
         let compute = || match self.values {
             Values::One(value) => value(object).into_iter().collect(),
             Values::Many(values) => values(object),
@@ -141,7 +141,7 @@ impl<K: Object, V: IndexValue> Sorted<K, V> {
     }
 
     fn values(&self, key: &ObjectKey, object: Known<'_>) -> Vec<V> {
-        object.map_or_else(Vec::new, |object| self.index.of(key, object.is()))
+        object.map_or_else(Vec::new, |object| self.index.values_of(key, object.is()))
     }
 }
 

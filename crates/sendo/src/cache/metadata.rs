@@ -20,7 +20,7 @@ impl KeptMetadata {
     }
 
     /// What is kept of `all`.
-    pub(super) fn of(&self, all: &ObjectMeta) -> ObjectMeta {
+    pub(super) fn apply_to(&self, all: &ObjectMeta) -> ObjectMeta {
         ObjectMeta {
             annotations: self.member("annotations", &all.annotations),
             creation_timestamp: self.member("creationTimestamp", &all.creation_timestamp),
@@ -83,11 +83,11 @@ mod tests {
     #[test]
     fn every_member_is_kept_unless_it_is_left_out() {
         let all: ObjectMeta = serde_json::from_value(full()).unwrap();
-        assert_eq!(without(&[]).of(&all), all);
+        assert_eq!(without(&[]).apply_to(&all), all);
         for (name, _) in full().as_object().unwrap() {
             let mut expected = full();
             expected.as_object_mut().unwrap().remove(name);
-            let kept = without(&[name]).of(&all);
+            let kept = without(&[name]).apply_to(&all);
             assert_eq!(serde_json::to_value(kept).unwrap(), expected);
         }
     }

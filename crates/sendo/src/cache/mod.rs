@@ -207,7 +207,7 @@ impl Cache {
         id: InformerId,
     ) -> &'a mut Running {
         if !informers.contains_key(&id) {
-            let options = self.shared.options.of::<K>(&id.kind).settle();
+            let options = self.shared.options.for_kind::<K>(&id.kind).settle();
             let options = options.noting(Applied::new(self.shared.managers.clone()));
             let resync = options.resync;
             let running = self.launch(informers, &id, Arc::new(options), resync);
@@ -444,18 +444,18 @@ impl Cache {
     pub(crate) fn applied<K: Object>(&self, kind: &Kind, object: &K, wanted: &Wanted<'_>) {
         for informer in self.of_type::<K>(kind) {
             if let Some(applied) = informer.reader().applied() {
-                applied.sent(&ObjectKey::of(object), object.version(), wanted);
+                applied.sent(&ObjectKey::from_object(object), object.version(), wanted);
             }
         }
     }
 
     /// Whether objects of a kind are cut down before they are kept.
     pub(crate) fn is_cut<K: Object>(&self, kind: &Kind) -> bool {
-        self.shared.options.of::<K>(kind).cuts()
+        self.shared.options.for_kind::<K>(kind).cuts()
     }
 
     fn id<K: Object>(&self, kind: &Kind, selection: &Selection) -> InformerId {
-        let options = self.shared.options.of::<K>(kind);
+        let options = self.shared.options.for_kind::<K>(kind);
         InformerId::new::<K>(kind.clone(), options.select(selection.clone()))
     }
 

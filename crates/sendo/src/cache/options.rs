@@ -87,7 +87,7 @@ impl CacheOptions {
         self
     }
 
-    pub(super) fn of<K: Object>(&self, kind: &Kind) -> KindOptions<K> {
+    pub(super) fn for_kind<K: Object>(&self, kind: &Kind) -> KindOptions<K> {
         let find = |kind| self.kinds.0.get(&(TypeId::of::<K>(), kind));
         let options = find(Some(kind.clone())).or_else(|| find(None));
         let options = options.and_then(|options| options.downcast_ref::<KindOptions<K>>());

@@ -97,7 +97,7 @@ impl<K: Object> Reader for KindOptions<K> {
     fn describe(&self, metadata: &ObjectMeta) -> Option<Result<Arc<dyn AnyObject>, String>> {
         let (kept, blank) = (self.metadata.as_ref()?, self.blank.as_deref()?);
         let mut object = blank.clone();
-        *object.meta_mut() = kept.of(metadata);
+        *object.meta_mut() = kept.apply_to(metadata);
         let object = self.trim(object);
         Some(object.map(|object| -> Arc<dyn AnyObject> { Arc::new(object) }))
     }
@@ -113,7 +113,7 @@ impl<K: Object> Reader for KindOptions<K> {
         let version = object.meta_mut().resource_version.take();
         *object.meta_mut() = ObjectMeta {
             resource_version: version,
-            ..kept.of(metadata)
+            ..kept.apply_to(metadata)
         };
         Some(Arc::new(object))
     }
@@ -151,7 +151,7 @@ fn decode<K: Object>(json: &[u8]) -> serde_json::Result<K> {
 impl<K: Object> KindOptions<K> {
     /// The object as the API server sends it, cut down to what is kept.
     pub(super) fn decode(&self, json: &[u8]) -> Result<K, String> {
-        let cut = self.part.of(json);
+        let cut = self.part.cut(json);
         let object = decode::<K>(cut.as_deref().unwrap_or(json));
         self.trim(object.map_err(|error| without_values(&error))?)
     }

@@ -56,7 +56,7 @@ impl<K: Object> KindClient<K> {
 
     /// Creates an object. The answer is the object with what the server added.
     pub async fn create(&self, object: &K) -> Result<K, Error> {
-        let key = ObjectKey::of(object);
+        let key = ObjectKey::from_object(object);
         self.check_scope(&key)?;
         let request = self.write(Method::POST, self.kind.path(key.namespace()));
         self.send_object(request, object).await
@@ -73,14 +73,14 @@ impl<K: Object> KindClient<K> {
     /// Replaces an object. With a version it fails with a conflict if the
     /// object has changed since.
     pub async fn update(&self, object: &K) -> Result<K, Error> {
-        let path = self.object_path(&ObjectKey::of(object))?;
+        let path = self.object_path(&ObjectKey::from_object(object))?;
         let request = self.write(Method::PUT, path);
         self.send_object(request, object).await
     }
 
     /// Replaces the status of an object, and nothing else of it.
     pub async fn replace_status(&self, object: &K) -> Result<K, Error> {
-        let path = self.object_path(&ObjectKey::of(object))?;
+        let path = self.object_path(&ObjectKey::from_object(object))?;
         let request = self.write(Method::PUT, format!("{path}/status"));
         self.send_object(request, object).await
     }
@@ -114,7 +114,7 @@ impl<K: Object> KindClient<K> {
     /// cut down; and once in a process, where the server writes values in another
     /// way than they were said, as `1` for the quantity `1000m`.
     pub async fn apply(&self, object: &K) -> Result<K, Error> {
-        let key = ObjectKey::of(object);
+        let key = ObjectKey::from_object(object);
         let path = self.object_path(&key)?;
         let mut patch = Patch::apply(object)?;
         if let Patch::Apply { object, .. } = &mut patch {
@@ -145,7 +145,7 @@ impl<K: Object> KindClient<K> {
     /// that this program knows under the name is controlled by another.
     pub async fn apply_owned<O: Typed>(&self, owner: &O, mut object: K) -> Result<K, Error> {
         set_controller(owner, &mut object)?;
-        if let Some(known) = self.cached(&ObjectKey::of(&object)) {
+        if let Some(known) = self.cached(&ObjectKey::from_object(&object)) {
             check_controller(owner, &*known)?;
         }
         self.apply(&object).await
@@ -230,7 +230,7 @@ impl<K: Object> KindClient<K> {
     /// The newest state of this very object that is known without asking: what
     /// this program has written since `object` was read is in the cache.
     pub(super) fn newest_of<'a>(&self, object: &'a K) -> Cow<'a, K> {
-        let cached = self.cached(&ObjectKey::of(object));
+        let cached = self.cached(&ObjectKey::from_object(object));
         let newer =
             |cached: &Arc<K>| cached.uid() == object.uid() && cached.version() > object.version();
         match cached.filter(newer) {
@@ -319,7 +319,7 @@ impl<K: Object> KindClient<K> {
         let object: K = decode(&request, &answer)?;
         // Taking away the last finalizer is answered with the object as it was.
         if is_gone(&object) {
-            let key = ObjectKey::of(&object);
+            let key = ObjectKey::from_object(&object);
             self.hide(&key, &object.uid(), object.version());
         } else {
             self.show(&answer, &object);

@@ -135,7 +135,7 @@ impl<K: Object> KindClient<K> {
         mut change: impl FnMut(&mut K) -> C,
         sent: Sent,
     ) -> Result<OperationResult<K>, C::Error> {
-        let key = ObjectKey::of(&template);
+        let key = ObjectKey::from_object(&template);
         let mut attempt = 1;
         loop {
             let written = match self.read(&key, attempt).await? {

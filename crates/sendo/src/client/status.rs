@@ -133,7 +133,7 @@ impl<K: Object> KindClient<K> {
                 };
                 wait_after(self.client().world(), refused, &mut attempt).await?;
             }
-            let live = match self.live_get(&ObjectKey::of(object)).await {
+            let live = match self.live_get(&ObjectKey::from_object(object)).await {
                 Ok(live) => live.filter(|live| live.uid() == object.uid()),
                 Err(error) => return Err(conflict(&format!("it cannot be read again: {error}"))),
             };

@@ -37,7 +37,7 @@ impl<K: Object> Given<K> for Arc<K> {
 
 impl<K: Object> Target<K> for K {
     fn target_key(&self) -> ObjectKey {
-        ObjectKey::of(self)
+        ObjectKey::from_object(self)
     }
 
     fn target_uid(&self) -> Option<Uid> {

@@ -66,7 +66,7 @@ impl<Q: Key> Parts<Q> {
     }
 
     fn reads<K: Typed>(&mut self, selection: Selection) {
-        self.settings.reads.push(DeclaredRead::of::<K>(selection));
+        self.settings.reads.push(DeclaredRead::new::<K>(selection));
     }
 
     fn index<K: Typed, V: IndexValue>(&mut self, index: &'static Index<K, V>) {

@@ -97,7 +97,7 @@ impl Correlator {
         occurrence: &Occurrence,
         name: impl FnOnce() -> String,
     ) -> Option<ToWrite> {
-        let group = Group::of(occurrence);
+        let group = Group::new(occurrence);
         let object = group.object.clone();
         let combined = self.is_one_of_many(&group, occurrence);
         let message = match combined {
@@ -167,7 +167,7 @@ impl Correlator {
 }
 
 impl Group {
-    fn of(occurrence: &Occurrence) -> Self {
+    fn new(occurrence: &Occurrence) -> Self {
         let about = occurrence.about.clone();
         Group {
             object: Object {

@@ -120,11 +120,11 @@ impl Record {
         let patch = Patch::Merge(self.count());
         match self {
             Record::Core(event) => {
-                let key = ObjectKey::of(&**event);
+                let key = ObjectKey::from_object(&**event);
                 client.patch::<core::v1::Event>(&key, patch).await.map(drop)
             }
             Record::Series(event) => {
-                let key = ObjectKey::of(&**event);
+                let key = ObjectKey::from_object(&**event);
                 client
                     .patch::<events::v1::Event>(&key, patch)
                     .await

@@ -120,7 +120,8 @@ impl Manager {
 
     /// Keeps a kind in the cache for the runnables to read. They start when it is there.
     pub fn reads<K: Typed>(mut self) -> Self {
-        self.reads.push(DeclaredRead::of::<K>(Selection::default()));
+        self.reads
+            .push(DeclaredRead::new::<K>(Selection::default()));
         self
     }
 
@@ -212,7 +213,7 @@ impl Manager {
     /// that are not declared, owners that cannot own, checks of one name, and
     /// versions of a kind that contradict each other.
     pub fn problems(&self) -> Vec<String> {
-        problems::of(self)
+        problems::find(self)
     }
 
     pub(crate) fn refuse_problems(&self, config: &Config) -> Result<()> {

@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 128;
 const LONGEST_OBJECT_NAME: usize = 253;
 
 /// What is wrong with `manager`, each in a sentence that names the fix.
-pub(super) fn of(manager: &Manager) -> Vec<String> {
+pub(super) fn find(manager: &Manager) -> Vec<String> {
     let mut problems = manager.definitions.problems();
     names(manager, &mut problems);
     checks(manager, &mut problems);

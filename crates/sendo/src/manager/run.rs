@@ -51,7 +51,7 @@ impl Manager {
         self.log_start(&config);
         let world = config.world.child(&self.name);
         let stop = world.tasks().stopping().child_token();
-        let worlds = Worlds::of(&world);
+        let worlds = Worlds::new(&world);
         let metrics = Registry::new();
         for register in std::mem::take(&mut self.metrics) {
             register(&metrics).map_err(Error::terminal)?;
@@ -123,7 +123,7 @@ pub(super) struct Worlds {
 }
 
 impl Worlds {
-    fn of(world: &World) -> Self {
+    fn new(world: &World) -> Self {
         Worlds {
             servers: world.child("servers"),
             election: world.child("election"),
@@ -134,7 +134,7 @@ impl Worlds {
         }
     }
 
-    fn of_group(&self, elected: Elected) -> &World {
+    fn for_group(&self, elected: Elected) -> &World {
         match elected {
             Elected::Everywhere => &self.everywhere,
             Elected::OnLeader | Elected::Alone => &self.leader,
@@ -170,7 +170,7 @@ struct Gates {
 }
 
 impl Gates {
-    fn of(group: &Group, leader: Option<&Gate>) -> Self {
+    fn new(group: &Group, leader: Option<&Gate>) -> Self {
         let writes = group.gate();
         let leads = writes.as_ref().or(leader).cloned();
         Gates {
@@ -248,14 +248,14 @@ impl Life {
         for controller in manager.controllers {
             let (elected, name) = (controller.declaration.elected, controller.name().to_owned());
             let group = self.group(&mut groups, elected, &name)?;
-            let gates = Gates::of(group, leads.as_ref());
+            let gates = Gates::new(group, leads.as_ref());
             let (work, is_ready) = self.prepare(controller, gates)?;
             ready.push(is_ready);
             group.work.push(work);
         }
         for runnable in manager.runnables {
             let group = self.group(&mut groups, runnable.elected, &runnable.name)?;
-            let gates = Gates::of(group, leads.as_ref());
+            let gates = Gates::new(group, leads.as_ref());
             group
                 .work
                 .push(self.runnable(runnable, &manager.reads, gates));
@@ -371,7 +371,7 @@ impl Life {
         let name = controller.name().to_owned();
         let world = self
             .worlds
-            .of_group(controller.declaration.elected)
+            .for_group(controller.declaration.elected)
             .child(&name);
         let stopping = world.tasks().stopping().clone();
         let recorder = self.recorder(&name);
@@ -449,7 +449,7 @@ impl Life {
 
     fn runnable(&self, runnable: Runnable, reads: &[DeclaredRead], gates: Gates) -> Work {
         let name = runnable.name;
-        let world = self.worlds.of_group(runnable.elected).child(&name);
+        let world = self.worlds.for_group(runnable.elected).child(&name);
         let namespaces = &self.config.namespaces;
         let reader = Reader::open(&name, reads, &self.cache, &world, namespaces);
         let cx = RunContext {

@@ -164,7 +164,7 @@ impl<K: Typed> From<KindSource<K>> for Source<Event<K>> {
             selection,
             predicate,
         } = declared;
-        let read = DeclaredRead::of::<K>(selection.clone());
+        let read = DeclaredRead::new::<K>(selection.clone());
         let mut source = Source::new(kind.to_string(), move |opening: Opening| {
             let selection = within::<K>(&selection, &opening.namespaces);
             if opening.removable {

@@ -161,7 +161,7 @@ static FUNCTIONS: [&[Function]; 6] = [
 ];
 
 /// A form that is called by its name.
-const fn of(args: &'static [Sig], result: Sig) -> Overload {
+const fn global(args: &'static [Sig], result: Sig) -> Overload {
     Overload {
         member: false,
         args,
@@ -170,7 +170,7 @@ const fn of(args: &'static [Sig], result: Sig) -> Overload {
 }
 
 /// A form that is called on its first argument.
-const fn on(args: &'static [Sig], result: Sig) -> Overload {
+const fn member(args: &'static [Sig], result: Sig) -> Overload {
     Overload {
         member: true,
         args,

@@ -11,14 +11,14 @@ const RULES: MetaRules = MetaRules {
 
 fn created(metadata: Value) -> Vec<String> {
     let object = json!({ "metadata": metadata });
-    let errors = validate_create(Meta::of(&object), &RULES, &Path::new("metadata"));
+    let errors = validate_create(Meta::new(&object), &RULES, &Path::new("metadata"));
     errors.iter().map(Error::to_string).collect()
 }
 
 fn updated(old: Value, new: Value) -> Vec<String> {
     let (old, new) = (json!({ "metadata": old }), json!({ "metadata": new }));
     let path = Path::new("metadata");
-    let errors = validate_update(Meta::of(&new), Meta::of(&old), RULES.finalizers, &path);
+    let errors = validate_update(Meta::new(&new), Meta::new(&old), RULES.finalizers, &path);
     errors.iter().map(Error::to_string).collect()
 }
 
@@ -45,7 +45,7 @@ fn a_cluster_scoped_object_has_no_namespace() {
         scope: Scope::Cluster,
         ..RULES
     };
-    let errors = validate_create(Meta::of(&object), &rules, &Path::new("metadata"));
+    let errors = validate_create(Meta::new(&object), &rules, &Path::new("metadata"));
     assert_eq!(
         errors[0].to_string(),
         "metadata.namespace: Forbidden: not allowed on this type"

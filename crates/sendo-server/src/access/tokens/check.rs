@@ -135,7 +135,7 @@ impl Access {
                 let accounts = GroupResource::new("", "serviceaccounts");
                 Status::not_found(&accounts, name).message
             })?;
-        let (found, claimed) = (Meta::of(&account).uid(), text(&claim["uid"]));
+        let (found, claimed) = (Meta::new(&account).uid(), text(&claim["uid"]));
         if found != claimed {
             return Err(format!(
                 "service account UID ({found}) does not match claim ({claimed})"
@@ -162,7 +162,7 @@ impl Access {
         let Some((_, object)) = found else {
             return Err(INVALIDATED.to_owned());
         };
-        let (found, claimed) = (Meta::of(&object).uid(), text(&claim["uid"]));
+        let (found, claimed) = (Meta::new(&object).uid(), text(&claim["uid"]));
         if found != claimed {
             return Err(format!(
                 "{what} UID ({found}) does not match service account {what} ref claim ({claimed})"
@@ -196,7 +196,7 @@ impl Access {
             return Err("sub claim is invalid".to_owned());
         }
         let found = self.stored("secrets", Some(namespace), secret).await?;
-        let found = found.filter(|(_, own)| Meta::of(own).deletion_timestamp().is_none());
+        let found = found.filter(|(_, own)| Meta::new(own).deletion_timestamp().is_none());
         let (entry, kept) = found.ok_or("Token has been invalidated")?;
         if !is_same(text(&kept["data"]["token"]), token) {
             return Err("Token does not match server's copy".to_owned());
@@ -208,15 +208,15 @@ impl Access {
                 let accounts = GroupResource::new("", "serviceaccounts");
                 Status::not_found(&accounts, account).message
             })?;
-        if Meta::of(&owner).deletion_timestamp().is_some() {
+        if Meta::new(&owner).deletion_timestamp().is_some() {
             return Err(format!(
                 "ServiceAccount {namespace}/{account} has been deleted"
             ));
         }
-        if Meta::of(&owner).uid() != uid {
+        if Meta::new(&owner).uid() != uid {
             return Err(format!(
                 "ServiceAccount UID ({}) does not match claim ({uid})",
-                Meta::of(&owner).uid()
+                Meta::new(&owner).uid()
             ));
         }
         self.record_use(&entry, &kept).await;
@@ -242,12 +242,12 @@ impl Access {
         }
         let resource = &self.secrets;
         let mut used = stored_form::decode(&entry.value, entry.modified, &resource.stored);
-        let mut labels = match MetaMut::of(&mut used).view().get("labels") {
+        let mut labels = match MetaMut::new(&mut used).view().get("labels") {
             Some(Value::Object(labels)) => labels.clone(),
             _ => serde_json::Map::new(),
         };
         labels.insert(LAST_USED.to_owned(), day(now).into());
-        MetaMut::of(&mut used).set("labels", Value::Object(labels));
+        MetaMut::new(&mut used).set("labels", Value::Object(labels));
         let put = Transaction::new()
             .unchanged(entry.key.clone(), entry.modified)
             .put(
@@ -261,7 +261,7 @@ impl Access {
 
     /// Whether an object has been terminating for longer than the leeway.
     fn has_gone(&self, object: &Value) -> bool {
-        let deleted = Meta::of(object).deletion_timestamp();
+        let deleted = Meta::new(object).deletion_timestamp();
         let deleted = deleted.and_then(|at| at.parse::<Timestamp>().ok());
         deleted.is_some_and(|at| at.as_second() + LEEWAY < self.world.clock().wall().as_second())
     }

@@ -14,7 +14,7 @@ pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Marks a definition as terminating, on its first DELETE.
 pub(crate) fn mark(definition: &mut Value, now: &str) {
-    let mut meta = MetaMut::of(definition);
+    let mut meta = MetaMut::new(definition);
     meta.set_deletion_timestamp(now);
     let mut finalizers: Vec<String> = meta.view().finalizers().map(str::to_owned).collect();
     if !finalizers.iter().any(|own| own == CLEANUP) {

@@ -248,7 +248,7 @@ impl Custom {
     /// The table cells of an object.
     pub(crate) fn cells(&self, columns: &[Column], object: &Value, now: Timestamp) -> Vec<Value> {
         let cell = |(column, path): (&Column, &Option<JsonPath>)| match path {
-            None => Meta::of(object).name().into(),
+            None => Meta::new(object).name().into(),
             Some(path) => path
                 .first(object)
                 .map_or(Value::Null, |value| cell(&column.kind, value, now)),
@@ -260,7 +260,7 @@ impl Custom {
         if self.has_status {
             remove(object, "status");
         }
-        MetaMut::of(object).set_generation(1);
+        MetaMut::new(object).set_generation(1);
     }
 
     /// Restores the status if there is a status subresource. Any other change outside of metadata
@@ -281,25 +281,25 @@ impl Custom {
             copy
         };
         if content(new) != content(old) {
-            MetaMut::of(new).set_generation(Meta::of(old).generation() + 1);
+            MetaMut::new(new).set_generation(Meta::new(old).generation() + 1);
         }
     }
 
     /// Restores everything but the status.
     pub(crate) fn prepare_status_update(&self, new: &mut Value, old: &Value) {
         let status = new.get("status").cloned();
-        let version = Meta::of(new).resource_version().to_owned();
+        let version = Meta::new(new).resource_version().to_owned();
         *new = old.clone();
         match status {
             Some(status) => new["status"] = status,
             None => remove(new, "status"),
         }
-        MetaMut::of(new).set_resource_version(&version);
+        MetaMut::new(new).set_resource_version(&version);
     }
 
     pub(crate) fn validate_create(&self, object: &Value) -> Vec<Error> {
         let mut errors = self.validate_types(object);
-        let namespaced = !Meta::of(object).namespace().is_empty();
+        let namespaced = !Meta::new(object).namespace().is_empty();
         let rules = MetaRules {
             scope: if namespaced {
                 Scope::Namespaced
@@ -310,7 +310,7 @@ impl Custom {
             finalizers: FinalizerNames::Any,
         };
         errors.extend(meta::validate_create(
-            Meta::of(object),
+            Meta::new(object),
             &rules,
             &Path::new("metadata"),
         ));
@@ -387,8 +387,8 @@ impl Custom {
     /// Warnings for finalizers without a domain.
     pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let known =
-            |name: &str| old.is_some_and(|old| Meta::of(old).finalizers().any(|own| own == name));
-        Meta::of(new)
+            |name: &str| old.is_some_and(|old| Meta::new(old).finalizers().any(|own| own == name));
+        Meta::new(new)
             .finalizers()
             .filter(|name| !name.contains('/') && !known(name))
             .filter(|name| !["orphan", "foregroundDeletion", "kubernetes"].contains(name))
@@ -424,7 +424,7 @@ impl Custom {
 
 fn validate_metadata_update(new: &Value, old: &Value) -> Vec<Error> {
     let path = Path::new("metadata");
-    meta::validate_update(Meta::of(new), Meta::of(old), FinalizerNames::Any, &path)
+    meta::validate_update(Meta::new(new), Meta::new(old), FinalizerNames::Any, &path)
 }
 
 /// Errors for duplicate items and keys of lists, tolerated if the old object has some too.

@@ -32,7 +32,7 @@ pub(crate) enum Half {
 pub(crate) fn document(catalog: &Catalog, half: Half) -> impl Serialize + use<'_> {
     let own = catalog.groups();
     let own = own.filter(|group| group.name.is_empty() == (half == Half::Core));
-    let mut items: Vec<GroupDiscovery<'_>> = own.map(GroupDiscovery::of).collect();
+    let mut items: Vec<GroupDiscovery<'_>> = own.map(GroupDiscovery::new).collect();
     if half == Half::Named {
         let remote = catalog.remote().iter();
         items.extend(remote.map(|(name, versions)| GroupDiscovery::remote(name, versions)));
@@ -67,10 +67,10 @@ struct GroupDiscovery<'a> {
 }
 
 impl<'a> GroupDiscovery<'a> {
-    fn of(group: &'a Group) -> Self {
+    fn new(group: &'a Group) -> Self {
         let version = |version: &'a str| {
             let resources = group.resources(version).into_iter().flatten();
-            let each = resources.map(|it| ResourceDiscovery::of(&it.facts, it.typed_items));
+            let each = resources.map(|it| ResourceDiscovery::new(&it.facts, it.typed_items));
             VersionDiscovery {
                 version,
                 resources: Some(each.collect()),
@@ -123,10 +123,10 @@ struct ResourceDiscovery<'a> {
 
 impl<'a> ResourceDiscovery<'a> {
     /// `full`: custom resources name group and version of their kinds, built-in ones leave them empty.
-    fn of(facts: &'a Facts, full: bool) -> Self {
+    fn new(facts: &'a Facts, full: bool) -> Self {
         let subresource = |own: &'a Subresource| SubresourceDiscovery {
             subresource: &own.name,
-            response_kind: Kind::of(
+            response_kind: Kind::new(
                 &own.group,
                 &own.version,
                 &own.kind,
@@ -136,7 +136,7 @@ impl<'a> ResourceDiscovery<'a> {
         };
         ResourceDiscovery {
             resource: &facts.plural,
-            response_kind: Kind::of(&facts.group, &facts.version, &facts.kind, full),
+            response_kind: Kind::new(&facts.group, &facts.version, &facts.kind, full),
             scope: match facts.scope {
                 Scope::Namespaced => "Namespaced",
                 Scope::Cluster => "Cluster",
@@ -166,7 +166,7 @@ struct Kind<'a> {
 }
 
 impl<'a> Kind<'a> {
-    fn of(group: &'a str, version: &'a str, kind: &'a str, full: bool) -> Self {
+    fn new(group: &'a str, version: &'a str, kind: &'a str, full: bool) -> Self {
         let shown = |text| if full { text } else { "" };
         Kind {
             group: shown(group),

@@ -38,7 +38,7 @@ pub(crate) struct Descriptions {
 impl Descriptions {
     /// What a document of these resources may ask for. Custom resources bring
     /// their own; of them, only what they share with others is here.
-    pub(crate) fn of<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> Self {
+    pub(crate) fn from_resources<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> Self {
         let mut generator = SchemaGenerator::default();
         COMMON.iter().for_each(|add| add(&mut generator));
         add::<k8s_openapi::api::core::v1::ConfigMap>(&mut generator);
@@ -88,7 +88,7 @@ mod tests {
     fn every_kind_is_described() {
         let (types, resources) = (Types::builtin(), Resources::builtin());
         for resource in resources.iter() {
-            let descriptions = Descriptions::of([resource]);
+            let descriptions = Descriptions::from_resources([resource]);
             let kind = types.kind(&resource.api_version(), &resource.kind).unwrap();
             let name = types.name(kind.type_id().unwrap());
             assert!(descriptions.get(&name, None).is_some(), "{name}");
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_document_describes_the_types_that_its_kinds_refer_to() {
         let (types, resources) = (Types::builtin(), Resources::builtin());
-        let descriptions = Descriptions::of(resources.group_version("apps", "v1"));
+        let descriptions = Descriptions::from_resources(resources.group_version("apps", "v1"));
         let publisher = Publisher {
             types: &types,
             resources: &resources,

@@ -115,7 +115,7 @@ impl<'a> Attributes<'a> {
         'a: 'o,
     {
         match self.call.name() {
-            "" => Meta::of(object).name(),
+            "" => Meta::new(object).name(),
             name => name,
         }
     }
@@ -141,7 +141,7 @@ impl<'a> Attributes<'a> {
     /// The refusal of a request for a reason outside of its object (`NewForbidden`).
     pub(crate) fn forbid(&self, object: &Value, why: impl std::fmt::Display) -> Status {
         let name = match self.name(object) {
-            "" => match Meta::of(object).generate_name() {
+            "" => match Meta::new(object).generate_name() {
                 "" => "Unknown",
                 prefix => prefix,
             },

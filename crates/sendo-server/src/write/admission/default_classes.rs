@@ -92,7 +92,7 @@ fn default_of(classes: Vec<Arc<Value>>, marks: &[&str]) -> Option<String> {
             best
         }
     })?;
-    Some(Meta::of(&newest).name().to_owned())
+    Some(Meta::new(&newest).name().to_owned())
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(super) const LIMIT_RANGER: Plugin = Plugin {
 /// Whether ranges bound what is written (`SupportsAttributes`): what a pod asks
 /// for can only change through `/resize`. An object that is going is let go.
 fn handles(attributes: &Attributes<'_>) -> bool {
-    let goes = |old: &Value| Meta::of(old).deletion_timestamp().is_some();
+    let goes = |old: &Value| Meta::new(old).deletion_timestamp().is_some();
     let bounds = match attributes.operation {
         Operation::Create => is_pod(attributes) || is_claim(attributes),
         Operation::Update => attributes.is_of("", "pods", "resize") || is_claim(attributes),

@@ -51,7 +51,7 @@ async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), S
         return Err(Status::not_found(&namespaces, name));
     };
     if namespace["status"]["phase"] != "Terminating"
-        && Meta::of(&namespace).deletion_timestamp().is_none()
+        && Meta::new(&namespace).deletion_timestamp().is_none()
     {
         return Ok(());
     }

@@ -31,7 +31,7 @@ async fn validate(attributes: &Attributes<'_>, new: &Value) -> Result<(), Status
         return Ok(());
     };
     let name = new.at("spec").text("nodeName");
-    if name.is_empty() || Meta::of(new).generation() == Meta::of(old).generation() {
+    if name.is_empty() || Meta::new(new).generation() == Meta::new(old).generation() {
         return Ok(());
     }
     let keys = Keys::new("", "nodes", false);

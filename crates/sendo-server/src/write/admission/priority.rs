@@ -82,7 +82,7 @@ async fn complete(attributes: &Attributes<'_>, pod: &mut Value) -> Result<(), St
         return Err(attributes.forbid(pod, why));
     }
     let spec = pod.object("spec");
-    let name = Meta::of(&class).name();
+    let name = Meta::new(&class).name();
     if !name.is_empty() {
         spec.set("priorityClassName", name);
     }
@@ -114,12 +114,12 @@ async fn validate(attributes: &Attributes<'_>, class: &Value) -> Result<(), Stat
     if !is_class(attributes) || !class.is_set("globalDefault") {
         return Ok(());
     }
-    let own = Meta::of(class).name();
+    let own = Meta::new(class).name();
     match default_class(call).await? {
-        Some(other) if Meta::of(&other).name() != own || attributes.old.is_none() => {
+        Some(other) if Meta::new(&other).name() != own || attributes.old.is_none() => {
             let why = format_args!(
                 "PriorityClass {} is already marked as default. Only one default can exist",
-                Meta::of(&other).name()
+                Meta::new(&other).name()
             );
             Err(attributes.forbid(class, why))
         }

@@ -37,9 +37,9 @@ fn finalizer(attributes: &Attributes<'_>) -> Option<&'static str> {
 }
 
 fn protect(object: &mut Value, finalizer: &str) {
-    let own: Vec<String> = Meta::of(object).finalizers().map(str::to_owned).collect();
+    let own: Vec<String> = Meta::new(object).finalizers().map(str::to_owned).collect();
     if !own.iter().any(|own| own == finalizer) {
         let all: Vec<String> = own.into_iter().chain([finalizer.to_owned()]).collect();
-        MetaMut::of(object).set_finalizers(all);
+        MetaMut::new(object).set_finalizers(all);
     }
 }

@@ -26,27 +26,27 @@ const NAMED: (u128, u128) = (16, 256);
 
 /// The address of a network that is given out first.
 pub(super) fn first(cidr: &Cidr) -> IpAddr {
-    Span::of(cidr).address(Span::of(cidr).first)
+    AddressRange::new(cidr).address(AddressRange::new(cidr).first)
 }
 
 /// The addresses of a network that can be given out.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct AddressRange {
     first: u128,
     last: u128,
     is_four: bool,
 }
 
-impl Span {
+impl AddressRange {
     /// All but the network's own address and, in IPv4, the one for all its members.
-    fn of(cidr: &Cidr) -> Self {
+    fn new(cidr: &Cidr) -> Self {
         let (network, width, is_four) = match cidr.network() {
             IpAddr::V4(ip) => (u128::from(ip.to_bits()), 32, true),
             IpAddr::V6(ip) => (ip.to_bits(), 128, false),
         };
         let hosts = 1u128.checked_shl(width - u32::from(cidr.prefix));
         let size = hosts.map_or(u128::MAX, |hosts| hosts - 1);
-        Span {
+        AddressRange {
             first: network.saturating_add(1),
             last: network + size - u128::from(is_four && size > 0),
             is_four,
@@ -73,7 +73,7 @@ impl Span {
     }
 
     /// What is given to those who ask for any address, and what only once that is used up.
-    fn parts(self) -> [Span; 2] {
+    fn parts(self) -> [AddressRange; 2] {
         let size = self.size() + 1 + u128::from(self.is_four);
         let named = match size {
             ..=16 => 0,
@@ -81,11 +81,11 @@ impl Span {
         };
         let middle = self.first + named;
         [
-            Span {
+            AddressRange {
                 first: middle,
                 ..self
             },
-            Span {
+            AddressRange {
                 last: middle - 1,
                 ..self
             },
@@ -176,10 +176,10 @@ async fn allocate(
 ) -> Result<(), Status> {
     let spec = object.at("spec");
     let is_four = spec.items("ipFamilies")[i] == "IPv4";
-    let spans: Vec<Span> = ready_networks(call)
+    let spans: Vec<AddressRange> = ready_networks(call)
         .await?
         .iter()
-        .map(Span::of)
+        .map(AddressRange::new)
         .filter(|span| span.is_four == is_four)
         .collect();
     let named = spec.items("clusterIPs").get(i).and_then(Value::as_str);
@@ -208,7 +208,7 @@ async fn named_address(
     claims: &Claims,
     object: &Value,
     text: &str,
-    spans: &[Span],
+    spans: &[AddressRange],
 ) -> Result<IpAddr, Status> {
     let fault = match parse_ip(text) {
         Some(ip) if spans.iter().any(|span| span.contains(ip)) => {
@@ -232,7 +232,7 @@ async fn any_address(
     call: &Call<'_>,
     claims: &Claims,
     object: &Value,
-    spans: &[Span],
+    spans: &[AddressRange],
 ) -> Result<IpAddr, Status> {
     for span in spans.iter().flat_map(|span| span.parts()) {
         let size = u64::try_from(span.size()).unwrap_or(u64::MAX);
@@ -247,7 +247,7 @@ async fn any_address(
             }
         }
     }
-    let name = go_quote(Meta::of(object).name());
+    let name = go_quote(Meta::new(object).name());
     Err(Status::internal_error(format!(
         "failed to allocate a serviceIP for Service {name}: range is full"
     )))
@@ -271,7 +271,7 @@ async fn ready_networks(call: &Call<'_>) -> Result<Vec<Cidr>, Status> {
         let is_ready = conditions
             .iter()
             .any(|own| own.text("type") == "Ready" && own.text("status") == "True");
-        if is_ready && Meta::of(&cidr).deletion_timestamp().is_none() {
+        if is_ready && Meta::new(&cidr).deletion_timestamp().is_none() {
             let texts = cidr.at("spec").items("cidrs").iter();
             networks.extend(texts.filter_map(|text| Cidr::parse(text.as_str()?)));
         }
@@ -285,7 +285,7 @@ fn ip_address(call: &Call<'_>, owner: &Value, ip: IpAddr) -> Result<bytes::Bytes
     let resource = catalog
         .find("networking.k8s.io", "v1", "ipaddresses")
         .ok_or_else(Status::no_such_resource)?;
-    let owner = Meta::of(owner);
+    let owner = Meta::new(owner);
     let mut address = json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "IPAddress",
@@ -312,11 +312,11 @@ fn ip_address(call: &Call<'_>, owner: &Value, ip: IpAddr) -> Result<bytes::Bytes
 mod tests {
     use super::*;
 
-    fn span(text: &str) -> Span {
-        Span::of(&Cidr::parse(text).expect("a network"))
+    fn span(text: &str) -> AddressRange {
+        AddressRange::new(&Cidr::parse(text).expect("a network"))
     }
 
-    fn ends(span: Span) -> (String, String) {
+    fn ends(span: AddressRange) -> (String, String) {
         let text = |bits| span.address(bits).to_string();
         (text(span.first), text(span.last))
     }

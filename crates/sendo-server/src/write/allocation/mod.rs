@@ -76,7 +76,7 @@ pub(super) fn on_delete(call: &Call<'_>, object: &Value) -> Claims {
     addresses::on_delete(&mut claims, object.at("spec"));
     ports::on_delete(&mut claims, object.at("spec"));
     // A service of the same name must not find the endpoints of this one.
-    let meta = Meta::of(object);
+    let meta = Meta::new(object);
     let endpoints = Keys::new("", "endpoints", true);
     claims.free(endpoints.object(Some(meta.namespace()), meta.name()));
     claims
@@ -90,5 +90,9 @@ fn settle_families(call: &Call<'_>, object: &mut Value, old: Option<&Value>) -> 
 }
 
 fn refuse(call: &Call<'_>, object: &Value, errors: &[sendo_apimachinery::field::Error]) -> Status {
-    Status::invalid(&call.resource.group_kind(), Meta::of(object).name(), errors)
+    Status::invalid(
+        &call.resource.group_kind(),
+        Meta::new(object).name(),
+        errors,
+    )
 }

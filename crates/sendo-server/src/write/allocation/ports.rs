@@ -248,7 +248,7 @@ fn named_part(size: i64) -> i64 {
 }
 
 fn take(claims: &mut Claims, owner: &Value, port: i64) {
-    let owner = Meta::of(owner);
+    let owner = Meta::new(owner);
     claims.take(key(port), format!("{}/{}", owner.namespace(), owner.name()));
 }
 

@@ -34,10 +34,10 @@ pub(crate) const SERVER: &str = "kube-apiserver";
 pub(crate) fn update(call: &Call<'_>, live: &Value, new: &mut Value) {
     if let Some(schema) = builtin_schema(call, new) {
         // An empty list of managers says something, and Go would not show it.
-        let managers = MetaMut::of(new).remove("managedFields");
+        let managers = MetaMut::new(new).remove("managedFields");
         show_as_go(schema, new);
         if let Some(managers) = managers {
-            MetaMut::of(new).set("managedFields", managers);
+            MetaMut::new(new).set("managedFields", managers);
         }
     }
     let (manager, now) = (manager(call), time_text(call.now()));
@@ -136,7 +136,7 @@ pub(super) fn scale(
 ) -> Result<Value, Status> {
     let list = with_scale(call, object, |managers| managers.to_scale());
     if let Some(list) = list.map_err(Status::unclassified)? {
-        MetaMut::of(&mut scale).set("managedFields", list);
+        MetaMut::new(&mut scale).set("managedFields", list);
     }
     let fields = FieldManager {
         versions: &ScaleVersions(&call.server.types),
@@ -164,7 +164,7 @@ pub(super) fn of_scaled(
     object: &Value,
     scale: &Value,
 ) -> Result<Option<Value>, Status> {
-    let own = Meta::of(scale).get("managedFields");
+    let own = Meta::new(scale).get("managedFields");
     let list = with_scale(call, object, |managers| managers.to_object(own));
     list.map_err(Status::unclassified)
 }
@@ -172,7 +172,7 @@ pub(super) fn of_scaled(
 fn with_scale<T>(call: &Call<'_>, object: &Value, then: impl FnOnce(&ScaleManagers<'_>) -> T) -> T {
     let replicas = |version: &str| replicas_path(call, version);
     then(&ScaleManagers {
-        managers: Meta::of(object).get("managedFields"),
+        managers: Meta::new(object).get("managedFields"),
         api_version: &call.resource.types.api_version,
         replicas: &replicas,
     })
@@ -196,8 +196,8 @@ fn replicas_path(call: &Call<'_>, api_version: &str) -> Option<FieldPath> {
 
 /// Copies the managers of one object to another.
 pub(crate) fn take_managers(from: &Value, to: &mut Value) {
-    let mut meta = MetaMut::of(to);
-    match Meta::of(from).get("managedFields") {
+    let mut meta = MetaMut::new(to);
+    match Meta::new(from).get("managedFields") {
         Some(list) => meta.set("managedFields", list.clone()),
         None => {
             meta.remove("managedFields");
@@ -208,7 +208,7 @@ pub(crate) fn take_managers(from: &Value, to: &mut Value) {
 /// Whether nothing but times of managers differ between two objects' lists.
 pub(crate) fn differ_in_time_only(new: &Value, old: &Value) -> bool {
     fn list(object: &Value) -> &[Value] {
-        let list = Meta::of(object)
+        let list = Meta::new(object)
             .get("managedFields")
             .and_then(Value::as_array);
         list.map(Vec::as_slice).unwrap_or_default()

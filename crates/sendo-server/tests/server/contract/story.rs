@@ -55,7 +55,7 @@ pub(crate) async fn tell(text: &str) {
         let mut before = BTreeMap::new();
         for (i, step) in story.steps.iter().enumerate() {
             let shown = format!("{} ({}: {})", story.about, i + 1, step.r#do);
-            let request = Request::of(step, &before);
+            let request = Request::new(step, &before);
             let mut answer = request.send(&place).await;
             for _ in 0..100 {
                 if !step.eventually || step.fault(&answer, before.get(&request.object)).is_none() {
@@ -90,7 +90,7 @@ struct Request {
 }
 
 impl Request {
-    fn of(step: &Step, before: &BTreeMap<String, Value>) -> Self {
+    fn new(step: &Step, before: &BTreeMap<String, Value>) -> Self {
         let mut words = step.r#do.split(' ');
         let (verb, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
         let mut query = Vec::new();
@@ -110,7 +110,7 @@ impl Request {
             "get" => ("GET", "application/json"),
             other => panic!("{other} is no verb of stories"),
         };
-        let collection = Collection::of(target);
+        let collection = Collection::parse(target);
         let mut body = step.body.clone();
         if matches!(verb, "apply" | "force" | "create" | "put") {
             collection.complete(&mut body);
@@ -164,7 +164,7 @@ struct Collection {
 
 impl Collection {
     /// Reads `maps/a`, `widgets.v2/a/status` or a whole path.
-    fn of(target: &str) -> Self {
+    fn parse(target: &str) -> Self {
         if target.starts_with('/') {
             return Collection {
                 parent: target.to_owned(),

@@ -125,7 +125,7 @@ impl Applied {
         if own.is_empty() && table.objects.is_empty() {
             return;
         }
-        let key = ObjectKey::of_metadata(metadata);
+        let key = ObjectKey::from_metadata(metadata);
         let uid = metadata.uid.clone().unwrap_or_default();
         let version = metadata.resource_version.as_deref();
         let version = version.and_then(|version| version.parse().ok());

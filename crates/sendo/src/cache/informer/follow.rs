@@ -101,7 +101,7 @@ impl Shared {
         let described = self.reader().describe(metadata);
         let described = described.unwrap_or_else(|| Err("it has more than metadata".to_owned()));
         described.map_err(|cause| Undecoded {
-            key: ObjectKey::of_metadata(metadata),
+            key: ObjectKey::from_metadata(metadata),
             version: metadata.resource_version.clone().unwrap_or_default(),
             cause,
             metadata: None,

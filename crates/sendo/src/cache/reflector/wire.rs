@@ -59,7 +59,7 @@ impl Undecoded {
         struct Described {
             metadata: Box<ObjectMeta>,
         }
-        let named = Named::of(object);
+        let named = Named::decode(object);
         let described = serde_json::from_str(object.get()).ok();
         Undecoded {
             key: named.key(),
@@ -113,7 +113,7 @@ struct NamedMeta {
 const LIST_ENDS: &str = "k8s.io/initial-events-end";
 
 impl Named {
-    fn of(object: &RawValue) -> Self {
+    fn decode(object: &RawValue) -> Self {
         serde_json::from_str(object.get()).unwrap_or_default()
     }
 
@@ -164,7 +164,7 @@ impl Line {
             "ADDED" | "MODIFIED" => false,
             "DELETED" => true,
             "BOOKMARK" => {
-                let named = Named::of(raw.object).metadata;
+                let named = Named::decode(raw.object).metadata;
                 let annotations = named.annotations.unwrap_or_default();
                 return Ok(Line::Bookmark {
                     version: named.resource_version,

@@ -215,7 +215,7 @@ impl Store {
     /// version then hears of a conflict. An object that was not shown, or that
     /// cannot be shown with other metadata, is left to the watch.
     pub(super) fn described(&mut self, metadata: &ObjectMeta) {
-        let key = ObjectKey::of_metadata(metadata);
+        let key = ObjectKey::from_metadata(metadata);
         let version = metadata.resource_version.as_deref().map_or(0, parse);
         let uid = Uid::from(metadata.uid.as_deref().unwrap_or_default());
         if self.knows(&key, version) {

@@ -199,7 +199,7 @@ impl Run {
             }
             Some(Delivery::Event(event)) => event,
         };
-        let key = ObjectKey::of(&**event.object());
+        let key = ObjectKey::from_object(&**event.object());
         let known = self.told.get(&key);
         match &event {
             Event::Created { object, initial } => {

@@ -345,7 +345,7 @@ impl View for Bound {
         let Some(node) = pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) else {
             return;
         };
-        let things = references::of(&pod);
+        let things = references::referenced_objects(&pod);
         let used = self.used.entry(node.to_owned()).or_default();
         for thing in &things {
             *used.entry(thing.clone()).or_default() += 1;

@@ -13,7 +13,7 @@ use super::{Kind, Thing};
 
 /// A pod itself and all it refers to. A mirror of a pod that the node has from
 /// elsewhere gives it nothing more.
-pub(super) fn of(pod: &Value) -> BTreeSet<Thing> {
+pub(super) fn referenced_objects(pod: &Value) -> BTreeSet<Thing> {
     let metadata = &pod["metadata"];
     let mut found = References {
         pod: text(&metadata["name"]),

@@ -74,7 +74,7 @@ fn a_pod_without_a_node_concerns_none() {
 fn referred(spec: Value) -> Vec<(Kind, String)> {
     let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec});
     pod["spec"]["nodeName"] = "node-0".into();
-    let things = references::of(&pod).into_iter();
+    let things = references::referenced_objects(&pod).into_iter();
     let others = things.filter(|thing| thing.kind != Kind::Pod);
     others.map(|thing| (thing.kind, thing.name)).collect()
 }
@@ -155,7 +155,7 @@ fn a_claim_of_devices_is_the_one_that_is_named_or_was_made() {
             "extendedResourceClaimStatus": {"resourceClaimName": "extended"},
         },
     });
-    let things = references::of(&pod).into_iter();
+    let things = references::referenced_objects(&pod).into_iter();
     let claims = things.filter(|thing| thing.kind == Kind::ResourceClaim);
     let names: Vec<String> = claims.map(|thing| thing.name).collect();
     assert_eq!(names, ["extended", "made", "named"]);

@@ -29,7 +29,7 @@ pub(crate) fn validate_create(definition: &Value, types: &Types) -> Vec<Error> {
         finalizers: FinalizerNames::DomainOrStandard,
     };
     let metadata = Path::new("metadata");
-    let mut errors = meta::validate_create(Meta::of(definition), &rules, &metadata);
+    let mut errors = meta::validate_create(Meta::new(definition), &rules, &metadata);
     errors.extend(check_name(definition, &metadata, errors.len()));
     // An invalid name is reported in addition to all other errors.
     errors.extend(validate(definition, types));
@@ -40,8 +40,8 @@ pub(crate) fn validate_create(definition: &Value, types: &Types) -> Vec<Error> {
 pub(crate) fn validate_update(new: &Value, old: &Value, types: &Types) -> Vec<Error> {
     let metadata = Path::new("metadata");
     let mut errors = meta::validate_update(
-        Meta::of(new),
-        Meta::of(old),
+        Meta::new(new),
+        Meta::new(old),
         FinalizerNames::DomainOrStandard,
         &metadata,
     );
@@ -96,7 +96,7 @@ fn check_name(definition: &Value, metadata: &Path, _errors: usize) -> Vec<Error>
         text(&spec["group"])
     );
     let why = "must be spec.names.plural+\".\"+spec.group";
-    let meta = Meta::of(definition);
+    let meta = Meta::new(definition);
     let mut errors = Vec::new();
     if !meta.generate_name().is_empty() {
         errors.push(Error::invalid(
@@ -449,7 +449,7 @@ fn validate_approval(definition: &Value) -> Option<Error> {
     }
     let path = Path::new("metadata").child("annotations").key(ANNOTATION);
     let demand = format!("protected groups must have approval annotation \"{ANNOTATION}\"");
-    let approval = Meta::of(definition)
+    let approval = Meta::new(definition)
         .annotation(ANNOTATION)
         .unwrap_or_default();
     if approval.is_empty() {
