@@ -12,12 +12,12 @@ pub struct Action {
 }
 
 impl Action {
-    /// Nothing, until an event asks for it.
+    /// Nothing, until an event enqueues the key again.
     pub fn done() -> Self {
         Action::default()
     }
 
-    /// The same key again after `duration`, or earlier if an event asks for it.
+    /// The same key again after `duration`, or earlier if an event enqueues it.
     pub fn after(duration: Duration) -> Self {
         Action {
             again_after: Some(duration),

@@ -29,7 +29,7 @@ pub enum State {
     True,
     /// It does not.
     False,
-    /// Nobody can tell now.
+    /// It is not known.
     Unknown,
 }
 

@@ -23,7 +23,7 @@ use crate::reader::Reader;
 /// One reconcile: reads, writes, events, time. Cheap to clone.
 ///
 /// Reads come from the cache and show this program's own writes at once;
-/// [`Context::live`] asks the API server. Writes go to the API server through
+/// [`Context::live`] reads from the API server. Writes go to the API server through
 /// [`Context::client`], whose most used methods are here too.
 #[derive(Clone)]
 pub struct Context {
@@ -174,9 +174,9 @@ impl Context {
         self.client().delete(target)
     }
 
-    /// Changes the status of an object, if `change` changes it. Quiet about an
-    /// object that is gone. Gives back what `change` returned if something was
-    /// written, so that what has turned is told once; see
+    /// Changes the status of an object, if `change` changes it. An object that is gone is no error.
+    /// Returns what `change` returned if something was written, so that a transition is reported
+    /// once; see
     /// [`KindClient::status`](client::KindClient::status).
     pub async fn status<K: Typed + WithStatus<M>, M, T>(
         &self,
@@ -285,12 +285,11 @@ impl Context {
 
     /// Whether this process may act as the leader now; always, without an election.
     ///
-    /// Writes to the API server need not be asked about: they pass the same gate.
-    /// For what acts on anything else, ask just before. A reconcile is dropped when
-    /// leadership is lost, but only where it waits for something; and a process
-    /// that stood still, suspended for one, goes on where it was, with a lease that
-    /// has run out. It is asked of this part's own election, or of that of the
-    /// program where a part works on every replica.
+    /// Writes to the API server need no check: they pass the same gate. Before an action on
+    /// anything else, call this. A reconcile is dropped when leadership is lost, but only where it
+    /// waits for something; and a process that stood still, suspended for one, goes on where it
+    /// was, with a lease that has run out. It is the state of this part's own election, or of the
+    /// program's for a part that works on every replica.
     ///
     /// ```
     /// # use std::sync::Arc;

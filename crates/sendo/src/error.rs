@@ -11,10 +11,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, and what the controller does about it.
 ///
-/// Any error turns into one with `?`, and is then retried with backoff. Wrap it
-/// with [`Error::terminal`] where a retry cannot help. What means only that
-/// somebody else was faster is told apart by itself, and retried quietly: a write
-/// conflict, and a request that finds the reconciled object itself gone.
+/// Any error turns into one with `?`, and is then retried with backoff. Wrap it with
+/// [`Error::terminal`] where a retry cannot help. Errors that only mean that another client was
+/// faster are recognised and retried without a report: a write conflict, and a request that finds
+/// the reconciled object itself gone.
 pub struct Error {
     category: Category,
     source: Box<dyn StdError + Send + Sync>,
@@ -123,11 +123,10 @@ pub(crate) fn with_causes(error: &(dyn StdError + 'static)) -> String {
 /// A read of what was not declared: a kind that its controller neither watches
 /// nor reads, or an index that it does not keep. The message names the line to add.
 ///
-/// Reads give no `Result`, as nothing else can go wrong with them. One that is not
-/// declared ends the reconcile with a [terminal](Error::terminal) error, the
-/// handler's event, or the runnable: the stack is unwound up to there. It is
-/// logged where it happens, too, as nobody else would tell of it where the program
-/// reads in a task or a thread of its own.
+/// Reads give no `Result`, as nothing else can go wrong with them. One that is not declared ends
+/// the reconcile with a [terminal](Error::terminal) error, the handler's event, or the runnable:
+/// the stack is unwound up to there. It is also logged where it happens, as it would not be seen if
+/// the program reads in a task or thread of its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Undeclared(pub(crate) String);

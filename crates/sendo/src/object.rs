@@ -252,7 +252,7 @@ impl fmt::Display for Uid {
     }
 }
 
-/// What one asks of any object.
+/// Accessors for the metadata of any object.
 pub trait ObjectExt: Resource {
     /// The name; empty if the server has not given one yet.
     fn name(&self) -> &str {
@@ -297,7 +297,7 @@ pub trait ObjectExt: Resource {
         annotations.get(name).map(String::as_str)
     }
 
-    /// Whether deletion was asked for; finalizers or a grace period keep the object still.
+    /// Whether the object is being deleted; finalizers or a grace period still keep it.
     fn is_being_deleted(&self) -> bool {
         self.meta().deletion_timestamp.is_some()
     }

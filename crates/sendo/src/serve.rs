@@ -1,5 +1,4 @@
-//! A small HTTP server for what is asked of a program: metrics, probes, and
-//! pages of its own that a runnable serves.
+//! A small HTTP server for metrics, probes, and pages of the program's own that a runnable serves.
 
 use std::io;
 use std::net::SocketAddr;
@@ -110,7 +109,7 @@ impl Listener {
     ///
     /// let program = Manager::new("greeter").runnable(everywhere("page", |cx| async move {
     ///     let listener = Listener::bind("127.0.0.1:8080", "PAGE_ADDRESS").await?;
-    ///     let page = |request: PageRequest| async move { PageResponse::ok(format!("you asked for {}\n", request.path)) };
+    ///     let page = |request: PageRequest| async move { PageResponse::ok(format!("the path is {}\n", request.path)) };
     ///     listener.serve(cx.world(), cx.stopping(), page).await;
     ///     Ok(())
     /// }));
@@ -207,7 +206,7 @@ where
     }
 }
 
-/// What is asked of a handler: a GET or HEAD request.
+/// A GET or HEAD request to a handler.
 pub struct PageRequest {
     /// The path, without a slash at its end.
     pub path: String,

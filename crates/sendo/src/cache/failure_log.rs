@@ -22,7 +22,7 @@ pub(super) struct FailureLog {
     last: Option<(Moment, Discriminant<WatchError>)>,
     pause: Duration,
     /// Whether the present failure was logged.
-    is_told: bool,
+    is_logged: bool,
 }
 
 impl Default for FailureLog {
@@ -30,13 +30,13 @@ impl Default for FailureLog {
         FailureLog {
             last: None,
             pause: FIRST_PAUSE,
-            is_told: false,
+            is_logged: false,
         }
     }
 }
 
 impl FailureLog {
-    /// Whether to tell of this failure.
+    /// Whether to log this failure.
     pub(super) fn failed(&mut self, cause: &WatchError, now: Moment) -> bool {
         let sort = discriminant(cause);
         let is_due = self.last.is_none_or(|(logged, before)| {
@@ -47,19 +47,19 @@ impl FailureLog {
             now.since(logged) >= pause
         });
         if is_due {
-            if self.is_told {
+            if self.is_logged {
                 self.pause = (self.pause * 2).min(LONGEST_PAUSE);
             }
             self.last = Some((now, sort));
-            self.is_told = true;
+            self.is_logged = true;
         }
         is_due
     }
 
-    /// Whether to tell that nothing fails any more.
+    /// Whether to log that nothing fails any more.
     pub(super) fn recovered(&mut self) -> bool {
         self.pause = FIRST_PAUSE;
-        std::mem::take(&mut self.is_told)
+        std::mem::take(&mut self.is_logged)
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_lasts_is_told_ever_less_often() {
+    fn a_failure_that_lasts_is_logged_ever_less_often() {
         let times = logged_at(&mut FailureLog::default(), 0..3600);
         assert_eq!(times, [0, 60, 180, 420, 900, 1500, 2100, 2700, 3300]);
     }

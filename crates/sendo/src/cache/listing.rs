@@ -16,7 +16,7 @@ use crate::object::{Object, ObjectKey};
 /// Where a controller watches several parts of a kind, those of all of them: each
 /// object once, in the newest state that one of the watches has shown.
 ///
-/// Each step narrows the selection; nothing is copied until it is asked for.
+/// Each step narrows the selection; nothing is copied until it is read.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::Pod;

@@ -1,4 +1,4 @@
-//! The figures of a cache, as the registry asks for them.
+//! The figures of a cache, read at every scrape.
 
 use super::{Cache, Figures};
 use crate::metrics::{InformerFigures, Registry};

@@ -59,9 +59,8 @@ pub use self::subscription::{Delivery, Subscription};
 
 /// The informers of a program. Cheap to clone: all clones are one cache.
 ///
-/// Each watch is a task of the world the cache was given. When that is asked to
-/// stop, or the last clone of the cache is dropped, the watches end; what is
-/// cached stays readable.
+/// Each watch is a task of the world the cache was given. When that stops, or the last clone of the
+/// cache is dropped, the watches end; what is cached stays readable.
 #[derive(Clone)]
 pub struct Cache {
     shared: Arc<CacheShared>,
@@ -131,7 +130,7 @@ impl InformerId {
 }
 
 impl Cache {
-    /// A cache without informers. Nothing is asked of the API server yet.
+    /// A cache without informers. It sends no request yet.
     pub fn new(client: kube::Client, world: World, options: CacheOptions) -> Self {
         let world = world.child("cache");
         let clock = world.clock().clone();
@@ -148,13 +147,12 @@ impl Cache {
         }
     }
 
-    /// The informer of a kind, shared by all who ask with an equal selection.
-    /// The first call starts it.
+    /// The informer of a kind, shared by all callers with an equal selection. The first call starts
+    /// it.
     ///
-    /// Metadata ([`AnyMeta`](crate::source::AnyMeta), any `PartialObjectMeta`) of
-    /// objects that are watched whole already come with that watch, so that the
-    /// API server is not asked twice; unless more metadata are wanted than are
-    /// kept there, or a transform changes them.
+    /// Metadata ([`AnyMeta`](crate::source::AnyMeta), any `PartialObjectMeta`) of objects that are
+    /// watched whole already come with that watch, so that there is one watch for both; unless more
+    /// metadata are wanted than are kept there, or a transform changes them.
     ///
     /// Must be called inside a tokio runtime.
     pub fn informer<K: Object>(&self, kind: Kind, selection: Selection) -> Informer<K> {
@@ -165,8 +163,8 @@ impl Cache {
         Informer::new(running.informer.clone())
     }
 
-    /// The informer of a kind for as long as it is wanted: it ends with its last
-    /// lease, if nobody else has asked for it.
+    /// The informer of a kind for as long as it is needed: it ends when the last [`KeepAlive`] is
+    /// dropped, unless [`Cache::informer`] was called for it.
     ///
     /// Must be called inside a tokio runtime.
     pub fn keep_alive<K: Object>(&self, kind: Kind, selection: Selection) -> KeepAlive<K> {
@@ -183,8 +181,7 @@ impl Cache {
         }
     }
 
-    /// Keeps an index over every kind that is read as a `K`, those to come
-    /// included, whoever asks for them.
+    /// Keeps an index over every kind that is read as a `K`, those of later informers included.
     pub(crate) fn index_every<K: Object, V: IndexValue>(&self, index: &'static Index<K, V>) {
         let add = |informer: &Arc<Shared>| Informer::<K>::new(informer.clone()).add_index(index);
         let informers = self.lock();
@@ -233,7 +230,7 @@ impl Cache {
         }
         let tasks = self.shared.world.tasks().child(&id.kind.to_string());
         let mut watching = informers.values().filter(|other| other.leader.is_none());
-        let leader = watching.find(|other| other.informer.can_lead(&shared));
+        let leader = watching.find(|other| other.informer.can_feed(&shared));
         let leader = leader.map(|leader| leader.informer.clone());
         match &leader {
             Some(leader) => self.follow(&tasks, &shared, leader),
@@ -250,19 +247,19 @@ impl Cache {
         }
     }
 
-    /// Ends an informer. Those that it forwarded to get a watch of their own.
+    /// Ends an informer. Its followers get a watch of their own.
     fn end(&self, informers: &mut BTreeMap<InformerId, Running>, id: &InformerId) {
         let Some(ended) = informers.remove(id) else {
             return;
         };
         ended.tasks.stopping().cancel();
         if let Some(leader) = &ended.leader {
-            leader.leave(&ended.informer);
+            leader.remove_follower(&ended.informer);
         }
         for running in informers.values_mut() {
             let is_ended = |leader: &mut Arc<_>| Arc::ptr_eq(leader, &ended.informer);
             if running.leader.take_if(is_ended).is_some() {
-                ended.informer.leave(&running.informer);
+                ended.informer.remove_follower(&running.informer);
                 self.watch(&running.tasks, &running.informer);
             }
         }
@@ -289,7 +286,7 @@ impl Cache {
         self.end(&mut self.lock(), &id);
     }
 
-    /// The informer of a kind and selection, if anybody has asked for it.
+    /// The informer of a kind and selection, if it exists.
     pub fn find<K: Object>(&self, kind: &Kind, selection: &Selection) -> Option<Informer<K>> {
         let id = self.id::<K>(kind, selection);
         let informers = self.lock();
@@ -298,8 +295,8 @@ impl Cache {
             .map(|running| Informer::new(running.informer.clone()))
     }
 
-    /// The informer of a type, if anybody has asked for it: that of the whole
-    /// kind or, where there is only one of a part of it, that.
+    /// The informer of a type, if it exists: that of the whole kind or, where there is only one of
+    /// a part of it, that.
     pub fn typed<K: Typed>(&self) -> Option<Informer<K>> {
         let kind = Kind::of::<K>();
         if let Some(whole) = self.find(&kind, &Selection::default()) {
@@ -482,7 +479,7 @@ impl Cache {
 
     /// Keeps an informer up to date by what another one is shown.
     fn follow(&self, tasks: &Tasks, informer: &Arc<Shared>, leader: &Shared) {
-        leader.lead(informer, self.shared.world.clock().wall());
+        leader.add_follower(informer, self.shared.world.clock().wall());
         let closing = Closing(informer.clone());
         let stopping = tasks.stopping().clone();
         tasks.spawn("follow", async move {

@@ -304,18 +304,18 @@ impl<K> KindOptions<K> {
         self
     }
 
-    /// `asked`, or what is chosen for the kind where that says nothing.
-    pub(super) fn select(&self, mut asked: Selection) -> Selection {
-        if asked.labels.is_everything() {
-            asked.labels = self.selection.labels.clone();
+    /// The selection, completed by that of the kind's options where it selects everything.
+    pub(super) fn select(&self, mut selection: Selection) -> Selection {
+        if selection.labels.is_everything() {
+            selection.labels = self.selection.labels.clone();
         }
-        if asked.fields.is_everything() {
-            asked.fields = self.selection.fields.clone();
+        if selection.fields.is_everything() {
+            selection.fields = self.selection.fields.clone();
         }
-        if asked.namespaces == Namespaces::All {
-            asked.namespaces = self.selection.namespaces.clone();
+        if selection.namespaces == Namespaces::All {
+            selection.namespaces = self.selection.namespaces.clone();
         }
-        asked
+        selection
     }
 }
 

@@ -8,11 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::held::Held;
 use crate::object::{ObjectKey, Uid};
 
-/// The writes that lie over what the watch has shown.
+/// The program's own writes that the watch has not delivered yet.
 ///
-/// Resource versions are comparable numbers, so a write is done with when the
-/// watch has come to its version. A deletion has no version that its author is
-/// told: it is done with when the watch no longer shows that very object.
+/// Resource versions are comparable numbers, so a write is dropped when the watch has reached its
+/// version. The response to a deletion has no resource version: it is dropped when the watch no
+/// longer shows that object.
 pub(super) struct Overlay {
     pending: BTreeMap<ObjectKey, Pending>,
 }

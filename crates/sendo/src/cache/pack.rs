@@ -83,7 +83,7 @@ impl Packed {
     }
 }
 
-/// FNV-1a: 64 bits tell the objects of one name apart.
+/// FNV-1a: 64 bits distinguish the objects of one name.
 fn hash(uid: &str) -> u64 {
     uid.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

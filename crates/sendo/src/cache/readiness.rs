@@ -1,4 +1,4 @@
-//! Whether a program's caches are what its work can rely on.
+//! Whether the caches of a program are synced and up to date.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use super::state::WatchState;
 /// counts as not ready.
 const FAILING_LIMIT: Duration = Duration::from_secs(60);
 
-/// What readiness reports of the caches, one sentence for each watch in trouble.
+/// The readiness of the caches: a sentence for each watch that fails or has not synced.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     /// What keeps the program from being ready.
     pub(crate) obstacles: Vec<String>,
-    /// What fails as well, and does not.
+    /// Failures that do not keep the program from being ready.
     pub(crate) remarks: Vec<String>,
 }
 
 impl Readiness {
-    /// Takes in the state of a watch.
+    /// Adds the state of a watch.
     ///
-    /// In the way is a kind that has not been listed yet, and one whose watch has
-    /// failed for a minute: what is cached of it may be long untrue. A kind that
-    /// the program does not name itself is in the way only while it is waited for.
+    /// A kind that has not been listed yet, or whose watch has failed for a minute, keeps the
+    /// program from being ready: its cached objects may be outdated. A discovered kind, which the
+    /// program does not name, does so only until its wait is given up.
     pub(super) fn add(&mut self, state: &WatchState, now: Moment) {
         if !state.synced {
             let sentence = state.to_string();

@@ -239,7 +239,7 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
-    /// Whether an object is selected, as far as its JSON tells.
+    /// Whether an object is selected, as far as its JSON says.
     ///
     /// A field that is not there counts as empty. The few selectable fields
     /// that have no place in the JSON (`status.successful` of a Job) do too.

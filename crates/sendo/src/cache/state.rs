@@ -34,10 +34,10 @@ pub struct WatchState {
     pub lists: u64,
     /// How many changes the watch has shown.
     pub changes: u64,
-    /// How often a watch was opened: once, and once more each time one ended. For
-    /// metadata that come with another watch, from when they were first asked for.
+    /// How often a watch was opened: once, and once more each time one ended. For metadata that
+    /// come with another watch, counted from the first use of them.
     pub watches: u64,
-    /// When the API server was last heard of: an object, a bookmark, a list.
+    /// When the last object, bookmark or list arrived from the API server.
     pub heard: Option<Timestamp>,
 }
 
@@ -79,7 +79,7 @@ pub struct WatchFailure {
     pub kind: Kind,
     /// The namespace, if it is watched on its own.
     pub namespace: Option<String>,
-    /// What was asked for: the verb that a role must allow.
+    /// The verb of the request, which a role must allow.
     pub verb: Verb,
     /// Why it failed last.
     pub cause: WatchError,
@@ -105,7 +105,7 @@ impl fmt::Display for WatchFailure {
     }
 }
 
-/// What an informer asks of the API server.
+/// The verb of an informer's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// All objects at once.

@@ -26,7 +26,7 @@ pub enum Finalizer {
 pub enum CleanUp {
     /// Nothing is left: the object may go.
     Done,
-    /// Something is on its way out, and an event will tell when it is gone.
+    /// Deletion is under way, and an event will reconcile the object when it is done.
     Waiting,
     /// Something is left, and is to be looked at again after this time.
     Again(Duration),

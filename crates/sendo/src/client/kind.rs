@@ -106,13 +106,12 @@ impl<K: Object> KindClient<K> {
     /// Server-side apply: creates the object or makes it as said here, taking
     /// over fields that belong to others.
     ///
-    /// Nothing is sent if that would change nothing: the cache knows the object, and
-    /// this manager owns by apply just the fields that are said, with their values.
-    /// The answer is then the object as the cache has it. That is known after a
-    /// restart too, as the API server keeps who owns what. Where it cannot be told
-    /// for certain the apply is sent: of kinds that are not cached as this type, or
-    /// cut down; and once in a process, where the server writes values in another
-    /// way than they were said, as `1` for the quantity `1000m`.
+    /// Nothing is sent if that would change nothing: the cache knows the object, and this manager
+    /// owns by apply just the fields that are said, with their values. The answer is then the
+    /// object as the cache has it. That is known after a restart too, as the API server keeps who
+    /// owns what. Where it cannot be known for certain the apply is sent: of kinds that are not
+    /// cached as this type, or cut down; and once in a process, where the server writes values in
+    /// another way than they were said, as `1` for the quantity `1000m`.
     pub async fn apply(&self, object: &K) -> Result<K, Error> {
         let key = ObjectKey::from_object(object);
         let path = self.object_path(&key)?;
@@ -164,8 +163,8 @@ impl<K: Object> KindClient<K> {
 
     /// Deletes all selected objects.
     ///
-    /// The API server does not tell which of them are gone and which only
-    /// marked: the cache shows it when the watch does.
+    /// The API server does not say which of them are gone and which only marked: the cache shows it
+    /// when the watch does.
     pub async fn delete_all(&self, selection: &Selection) -> Result<(), Error> {
         for namespace in selection.scopes() {
             let path = self.kind.path(namespace.as_deref());

@@ -80,10 +80,9 @@ pub struct ClientOptions {
 
 /// A connection to the API server by `config`, on which each request is sent once.
 ///
-/// `kube` by itself sends every request again, writes too, that is answered with
-/// 429, 503 or 504: an object with a generated name is then made twice, and nobody
-/// hears that an eviction was refused. What can be repeated without harm is so by
-/// [`Client`] and by the cache, where it counts.
+/// `kube` by itself sends every request again, writes too, that is answered with 429, 503 or 504:
+/// an object with a generated name is then created twice, and the refusal of an eviction is not
+/// seen. [`Client`] and the cache repeat requests where that does no harm.
 pub fn connect(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
     config.default_retry = false;
     kube::Client::try_from(config)

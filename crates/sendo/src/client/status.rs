@@ -14,7 +14,7 @@ use crate::transport::{Error, to_json};
 /// A kind with a status. Implemented for what `#[derive(CustomResource)]` gives
 /// a status, and for the built-in kinds that have one.
 ///
-/// `M` only tells these two apart, and is always inferred.
+/// `M` only distinguishes these two, and is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no status",
     label = "a kind without a status",
@@ -90,10 +90,9 @@ impl<K: Object> KindClient<K> {
     /// program knows, and what it changes is sent as a merge patch. Nothing is
     /// sent if that is nothing.
     ///
-    /// The answer is what `change` returned if something was written, else `None`:
-    /// if nothing had changed, or if the object is gone meanwhile and has no
-    /// status to write, which is no error. So what is to be told of a change is
-    /// told once; see [`conditions::set`](crate::conditions::set).
+    /// The answer is what `change` returned if something was written, else `None`: if nothing had
+    /// changed, or if the object is gone meanwhile and has no status to write, which is no error.
+    /// So a change is reported once; see [`conditions::set`](crate::conditions::set).
     ///
     /// Fields that `change` leaves alone keep what anybody else has written, and so
     /// do conditions: of the members called `conditions`, only those types are

@@ -177,8 +177,8 @@ macro_rules! settings {
             self
         }
 
-        /// How many keys are reconciled at once; 1 unless told. Who runs the
-        /// program can say otherwise, in [`Config::workers`](crate::Config).
+        /// How many keys are reconciled at once; 1 by default. [`Config::workers`](crate::Config)
+        /// overrides it.
         ///
         /// # Panics
         /// If zero.
@@ -188,16 +188,18 @@ macro_rules! settings {
             self
         }
 
-        /// How long to wait before a failed key is tried again; 5 ms doubling up to 1000 s unless told.
+        /// How long to wait before a failed key is tried again; by default 5 ms, doubling up to
+        /// 1000 s.
         ///
-        /// An event is not waited with: it brings the key up at once. If that fails
-        /// too, the key waits for what was left of its time, not for twice as long.
+        /// An event does not wait: it enqueues the key at once. If that fails too, the key waits
+        /// for what was left of its time, not for twice as long.
         pub fn retry(mut self, limiter: impl Limiter + 'static) -> Self {
             self.parts.settings.limiter = Box::new(limiter);
             self
         }
 
-        /// How long one reconcile may take before it is dropped and retried; endless unless told.
+        /// How long one reconcile may take before it is dropped and retried; by default there is no
+        /// limit.
         pub fn timeout(mut self, limit: Duration) -> Self {
             self.parts.settings.timeout = Some(limit);
             self
@@ -227,7 +229,7 @@ impl<K: Typed> ForObjects<K> {
         self
     }
 
-    /// Which events of `K` itself start a reconcile; all of them unless told.
+    /// Which events of `K` itself start a reconcile; all of them by default.
     pub fn when(mut self, predicate: Predicate<K>) -> Self {
         self.primary = self.primary.when(predicate);
         self
@@ -368,7 +370,7 @@ impl<K: Typed, R: Reconcile<K>> Job<ObjectKey> for ObjectJob<K, R> {
             cx.about = Some(Arc::new(object.object_ref(&())));
             let reconciled = self.reconciler.reconcile(object, cx).await;
             reconciled.map_err(|error| match error.downcast_ref::<client::Error>() {
-                // The watch will tell of it, too.
+                // The watch will deliver the deletion too.
                 Some(cause) if cause.is_absence_of(&Kind::of::<K>(), key.name()) => {
                     Error::conflict(error)
                 }

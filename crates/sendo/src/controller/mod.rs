@@ -98,7 +98,7 @@ impl Controller {
 
     /// A controller with keys of its own, for what is not one object of one kind.
     ///
-    /// Its handlers make the keys; it is told of keys whose objects are gone.
+    /// Its handlers make the keys; its `gone` is called for keys whose objects are gone.
     pub fn keyed<Q: Key>(name: &str) -> ForKeys<Q> {
         ForKeys::new(name)
     }

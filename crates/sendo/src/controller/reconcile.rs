@@ -27,14 +27,14 @@ pub trait Reconcile<K>: Send + Sync + 'static {
     fn reconcile(&self, object: Arc<K>, cx: Context)
     -> impl Future<Output = Result<Action>> + Send;
 
-    /// Forgets what is kept in this program about an object that is no more,
-    /// such as its metrics. Does nothing unless told.
+    /// Forgets what is kept in this program about an object that is no more, such as its metrics.
+    /// Does nothing by default.
     ///
-    /// Called when a key comes up under which the cache has no object: after a
-    /// deletion that the controller's predicate lets pass, and for whatever else
-    /// a handler names. If another object has taken the name meanwhile, that one
-    /// is reconciled instead. Nobody is told of what went while the program did not
-    /// run: clean-up of anything that outlives the program needs a finalizer, see
+    /// Called when a key comes up under which the cache has no object: after a deletion that the
+    /// controller's predicate lets pass, and for whatever else a handler names. If another object
+    /// has taken the name meanwhile, that one is reconciled instead. It is not called for objects
+    /// that were deleted while the program did not run: clean-up of anything that outlives the
+    /// program needs a finalizer, see
     /// [`Context::finalizer`]. An error is retried as one of
     /// [`reconcile`](Reconcile::reconcile) is.
     fn gone(&self, key: ObjectKey, cx: Context) -> impl Future<Output = Result<()>> + Send {

@@ -1,4 +1,4 @@
-//! The workers: take a key, reconcile it, and do what its result asks for.
+//! The workers: take a key, reconcile it, and handle its result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -134,8 +134,8 @@ struct Pumps<Q> {
 }
 
 impl<Q: Key> Pumps<Q> {
-    /// Opens a source; its events fill the queue until `stop`. The receiver is
-    /// told when it has delivered what was there.
+    /// Opens a source; its events fill the queue until `stop`. The receiver resolves when it has
+    /// delivered what was there.
     fn start(&self, watch: Watch<Q>, stop: Stop, removable: bool) -> oneshot::Receiver<()> {
         let (ready, heard) = oneshot::channel();
         let name = format!("source {}", watch.name);
@@ -168,7 +168,7 @@ struct Crew<Q> {
     job: Box<dyn Job<Q>>,
     queue: Queue<Q>,
     metrics: ControllerMetrics,
-    /// Who is told of every key that was reconciled with success.
+    /// Called with every key that was reconciled with success.
     announce: Vec<Announce<Q>>,
     /// One for each worker.
     workbenches: Arc<[Workbench]>,
@@ -222,7 +222,7 @@ impl<Q: Key> Crew<Q> {
     }
 
     async fn worker(self: Arc<Self>, place: usize) {
-        // Whoever is asked to stop takes up nothing new.
+        // No new key is taken after the stop.
         while !self.shared.stopping.is_cancelled() {
             let Some(picked) = self.queue.next().await else {
                 return;
@@ -291,8 +291,8 @@ impl<Q: Key> Crew<Q> {
         match result {
             Ok(action) => {
                 picked.forget();
-                for tell in &self.announce {
-                    tell(picked.key());
+                for announce in &self.announce {
+                    announce(picked.key());
                 }
                 match action.again_after {
                     None => ReconcileResult::Success,

@@ -1,4 +1,4 @@
-//! What an election is told.
+//! The options of an election.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use sendo_world::World;
 use crate::hostname::hostname;
 use crate::metrics::LeaderMetrics;
 
-/// Which lease to compete for, and in which rhythm.
+/// The lease to compete for, and the periods of its renewal.
 #[derive(Clone, Debug)]
 pub struct ElectionOptions {
     /// The name of the Lease: one per program, the same in all of its replicas.

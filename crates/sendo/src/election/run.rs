@@ -1,4 +1,4 @@
-//! The election as it runs: the state machine, its requests, and who is told.
+//! Runs an election: drives the state machine, sends its requests and publishes the status.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use sendo_world::{Moment, Stop, World};
 use tokio::sync::watch;
 
-use super::machine::{Answer, Machine, Now, Request, Step};
+use super::machine::{Machine, Now, Request, Response, Step};
 use super::{ElectionOptions, Gate, InvalidOptions};
 
 /// How far candidates spread their attempts, in retry periods.
@@ -29,16 +29,16 @@ pub struct Election {
     contact: Arc<Mutex<Contact>>,
 }
 
-/// How the API server has answered this candidate.
+/// The last contact with the API server.
 #[derive(Debug, Default)]
 struct Contact {
-    /// When it last did.
+    /// When the API server last answered.
     last: Option<Moment>,
-    /// Why it has not since.
-    trouble: String,
+    /// The error of the last request, empty if it succeeded.
+    error: String,
 }
 
-/// Where an election stands.
+/// The state of an election.
 #[derive(Clone, Debug)]
 pub enum Status {
     /// Somebody else leads, or nobody does yet.
@@ -52,7 +52,7 @@ pub enum Status {
     Over,
 }
 
-/// That this process leads, and until when that is sure.
+/// Leadership of this process, and until when it is certain.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     /// Cancelled when leadership ends, for whatever reason: the signal for
@@ -92,7 +92,7 @@ impl Election {
         })
     }
 
-    /// Who this candidate is.
+    /// The identity of this candidate.
     pub fn identity(&self) -> &str {
         &self.identity
     }
@@ -102,38 +102,38 @@ impl Election {
         self.gate.clone()
     }
 
-    /// Where the election stands, to look at and to wait for.
+    /// The status of the election, to read and to wait for.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
 
-    /// Why this candidate cannot tell who leads: the API server has not answered
-    /// it for longer than a leader may go without renewing its lease
-    /// (`renew_deadline`), or not at all yet. `None` as long as it answers.
-    pub fn trouble(&self) -> Option<String> {
+    /// Why this candidate does not know the leader: the API server has not answered it for longer
+    /// than a leader may go without renewing its lease (`renew_deadline`), or not at all yet.
+    /// `None` as long as it answers.
+    pub fn connection_problem(&self) -> Option<String> {
         let contact = self.contact.lock();
-        let (lease, trouble) = (&self.options.name, contact.trouble.as_str());
+        let (lease, error) = (&self.options.name, contact.error.as_str());
         let Some(last) = contact.last else {
-            return Some(match trouble {
+            return Some(match error {
                 "" => format!("the lease {lease} has not been read yet"),
-                trouble => format!("the lease {lease} could not be read: {trouble}"),
+                error => format!("the lease {lease} could not be read: {error}"),
             });
         };
         let since = self.world.clock().now().since(last);
         let is_cut_off = since > self.options.renew_deadline;
         is_cut_off.then(|| {
             let since = since.as_secs_f64();
-            format!("the lease {lease} was last reached {since:.1} s ago: {trouble}")
+            format!("the lease {lease} was last reached {since:.1} s ago: {error}")
         })
     }
 
-    fn heard(&self, answer: &Answer) {
+    fn record(&self, response: &Response) {
         let mut contact = self.contact.lock();
-        match answer {
-            Answer::Failed(trouble) => contact.trouble.clone_from(trouble),
+        match response {
+            Response::Failed(error) => contact.error.clone_from(error),
             _ => {
                 contact.last = Some(self.world.clock().now());
-                contact.trouble.clear();
+                contact.error.clear();
             }
         }
     }
@@ -175,7 +175,7 @@ impl Election {
             let mut step = machine.begin(self.now());
             while let Step::Send(request) = step {
                 step = self.send(&leases, &mut machine, request).await;
-                term.tell(&machine);
+                term.publish(&machine);
             }
             if let Step::Lost(cause) = step {
                 let lease = format!("{}/{}", self.options.namespace, self.options.name);
@@ -203,19 +203,21 @@ impl Election {
         if let Some(until) = machine.leads_until() {
             limit = limit.min(until - sent);
         }
-        let answer = self
+        let response = self
             .world
             .clock()
-            .timeout(limit, ask(leases, &self.options.name, &request));
-        let answer = answer.await.unwrap_or_else(|| {
+            .timeout(limit, send_request(leases, &self.options.name, &request));
+        let response = response.await.unwrap_or_else(|| {
             let limit = limit.as_secs_f64();
-            Answer::Failed(format!("no answer from the API server within {limit:.1} s"))
+            Response::Failed(format!(
+                "no response from the API server within {limit:.1} s"
+            ))
         });
-        self.heard(&answer);
-        if let Answer::Failed(trouble) = &answer {
-            tracing::warn!(lease = self.options.name, %trouble, "election request failed");
+        self.record(&response);
+        if let Response::Failed(error) = &response {
+            tracing::warn!(lease = self.options.name, %error, "election request failed");
         }
-        machine.answered(&request, sent, answer, self.now())
+        machine.answered(&request, sent, response, self.now())
     }
 
     async fn rest(&self, machine: &Machine) {
@@ -253,7 +255,7 @@ impl Election {
     }
 }
 
-async fn ask(leases: &Api<Lease>, name: &str, request: &Request) -> Answer {
+async fn send_request(leases: &Api<Lease>, name: &str, request: &Request) -> Response {
     let post = PostParams::default();
     let outcome = match request {
         Request::Get => leases.get(name).await,
@@ -261,14 +263,14 @@ async fn ask(leases: &Api<Lease>, name: &str, request: &Request) -> Answer {
         Request::Update(lease) => leases.replace(name, &post, lease).await,
     };
     match outcome {
-        Ok(lease) => Answer::Lease(Box::new(lease)),
+        Ok(lease) => Response::Lease(Box::new(lease)),
         Err(kube::Error::Api(status)) => match status.code {
             // What is missing for a creation is the namespace.
-            404 if !matches!(request, Request::Create(_)) => Answer::Missing,
-            409 => Answer::Conflict,
-            _ => Answer::Failed(status.message.clone()),
+            404 if !matches!(request, Request::Create(_)) => Response::Missing,
+            409 => Response::Conflict,
+            _ => Response::Failed(status.message.clone()),
         },
-        Err(error) => Answer::Failed(crate::Error::from(error).to_string()),
+        Err(error) => Response::Failed(crate::Error::from(error).to_string()),
     }
 }
 
@@ -281,9 +283,9 @@ struct Term<'a> {
 }
 
 impl Term<'_> {
-    fn tell(&mut self, machine: &Machine) {
+    fn publish(&mut self, machine: &Machine) {
         let Some(valid_until) = machine.leads_until() else {
-            return self.tell_leader(machine);
+            return self.publish_leader(machine);
         };
         let election = self.election;
         election.gate.set(Some(valid_until));
@@ -304,7 +306,7 @@ impl Term<'_> {
         election.status.send_replace(Status::Leading(leadership));
     }
 
-    fn tell_leader(&self, machine: &Machine) {
+    fn publish_leader(&self, machine: &Machine) {
         let holder = machine.holder();
         self.election
             .status

@@ -1,4 +1,5 @@
-//! What becomes of an occurrence: a new event, one more of a known one, or nothing.
+//! Correlates an occurrence with earlier ones: it becomes a new event, a higher count of a known
+//! one, or is dropped.
 //!
 //! Pure: time comes with the occurrence. The figures are those of Kubernetes' own
 //! components (client-go `tools/record/events_cache.go`).
@@ -89,9 +90,8 @@ struct Allowance {
 }
 
 impl Correlator {
-    /// Counts an occurrence, also one that is then dropped: the next one that
-    /// is written tells of all. A new event gets the name that `name` makes.
-    /// `None` for one too many about its object.
+    /// Counts an occurrence, also one that is then dropped: the count of the next write includes
+    /// it. A new event is named by `name`. Returns `None` if there are too many about its object.
     pub(super) fn correlate(
         &mut self,
         occurrence: &Occurrence,
@@ -258,8 +258,8 @@ mod tests {
     }
 
     /// How often it has happened; 0 for one that is not written.
-    fn count(verdict: &Option<ToWrite>) -> i32 {
-        verdict.as_ref().map_or(0, |written| written.event.count)
+    fn count(written: &Option<ToWrite>) -> i32 {
+        written.as_ref().map_or(0, |written| written.event.count)
     }
 
     #[test]
@@ -305,11 +305,11 @@ mod tests {
     fn similar_events_far_apart_stay_apart() {
         let mut correlator = Correlator::default();
         for number in 0..20 {
-            let verdict = correlate(
+            let written = correlate(
                 &mut correlator,
                 &at("a", &number.to_string(), number * 1000),
             );
-            assert_eq!(count(&verdict), 1, "{verdict:?}");
+            assert_eq!(count(&written), 1, "{written:?}");
         }
     }
 

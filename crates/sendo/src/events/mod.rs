@@ -1,10 +1,9 @@
-//! The event recorder: tells people what a controller did, beside the object it did it to.
+//! The event recorder: writes Events about objects, which show people what a controller did.
 //!
-//! Recording never blocks and never fails a reconcile: events go into a bounded
-//! queue, and one task writes them, several at a time. Equal events become one
-//! with a count, many similar ones are combined, and a flood about one object is
-//! cut off, as Kubernetes' own components do it. What is lost is counted, in
-//! `sendo_events_dropped_total`, and the log tells of it in summary.
+//! Recording never blocks and never fails a reconcile: events go into a bounded queue, and one task
+//! writes them, several at a time. Equal events become one with a count, many similar ones are
+//! combined, and a flood about one object is cut off, as Kubernetes' own components do it. Lost
+//! events are counted in `sendo_events_dropped_total` and logged in summary.
 
 mod correlate;
 mod name;
@@ -106,8 +105,8 @@ impl fmt::Debug for Recorder {
 impl Recorder {
     /// A recorder that writes through `client` in the name of `component`.
     ///
-    /// Its task belongs to `world`. When that is asked to stop, what waits is
-    /// still written, for 2 s; what the API server has not taken by then is lost.
+    /// Its task belongs to `world`. When that stops, waiting events are still written for 2 s;
+    /// those that the API server has not accepted by then are lost.
     pub fn start(client: Client, world: &World, component: &str, options: RecorderOptions) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING);
         let metrics = options.metrics.clone();
@@ -134,8 +133,8 @@ impl Recorder {
         self.event_with(about, None, kind, reason, reason, message);
     }
 
-    /// The same, with what was done (a word such as `Binding`; the reason unless
-    /// told) and a second object that was part of it. Both are written only to
+    /// The same, with what was done (a word such as `Binding`; by default the reason) and a second
+    /// object that was part of it. Both are written only to
     /// [`EventsApi::Series`].
     pub fn event_with(
         &self,

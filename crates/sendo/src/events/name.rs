@@ -33,9 +33,9 @@ impl Names {
         }
     }
 
-    /// What tells the event from others about the same object: the time of it in
-    /// nanoseconds. Below a millisecond chance decides, so that no two components
-    /// choose the same. It grows even when the wall clock runs backwards.
+    /// A number that distinguishes the event from others about the same object: its time in
+    /// nanoseconds. The part below a millisecond is random, so that no two components choose the
+    /// same. It grows even when the wall clock runs backwards.
     fn number(&mut self, at: Timestamp) -> u64 {
         const MILLISECOND: u64 = 1_000_000;
         let milliseconds = at.as_millisecond().max(0).unsigned_abs();

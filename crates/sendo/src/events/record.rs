@@ -40,7 +40,7 @@ impl Reporter {
 }
 
 impl Record {
-    /// The event that tells of an occurrence which has happened `event.count` times.
+    /// The Event of an occurrence that has happened `event.count` times.
     pub(super) fn new(
         api: EventsApi,
         by: &Reporter,

@@ -1,4 +1,4 @@
-//! Named checks and what they said.
+//! Named checks and their results.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
@@ -22,7 +22,7 @@ pub struct Checks {
     checks: Arc<Mutex<BTreeMap<String, Check>>>,
 }
 
-/// One that passes may have a remark to make, or none: an empty text.
+/// A check that passes may return a remark, which is empty if there is none.
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// A check of that name exists already.
@@ -53,16 +53,15 @@ impl Checks {
         E: Display,
     {
         self.add_with_remarks(name, move || {
-            let outcome = check();
+            let result = check();
             async move {
-                let outcome = outcome.await;
-                outcome.map(|()| String::new()).map_err(|e| e.to_string())
+                let result = result.await;
+                result.map(|()| String::new()).map_err(|e| e.to_string())
             }
         })
     }
 
-    /// Adds a check that may pass and still have something to remark, which
-    /// `?verbose` shows.
+    /// Adds a check that may pass with a remark, which `?verbose` shows.
     pub(crate) fn add_with_remarks<C, F>(&self, name: &str, check: C) -> Result<(), CheckNameTaken>
     where
         C: Fn() -> F + Send + Sync + 'static,
@@ -86,7 +85,7 @@ impl Checks {
             let part = if exclude.contains(&name.as_str()) {
                 Part::Excluded
             } else {
-                match outcome(world, &check).await {
+                match run_check(world, &check).await {
                     Ok(remark) => Part::Passed(remark),
                     Err(cause) => Part::Failed(cause),
                 }
@@ -100,7 +99,7 @@ impl Checks {
     /// Runs the check of that name; `None` if there is none.
     pub(super) async fn run_one(&self, world: &World, name: &str) -> Option<Result<(), String>> {
         let check = self.lock().get(name).cloned()?;
-        Some(outcome(world, &check).await.map(drop))
+        Some(run_check(world, &check).await.map(drop))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Check>> {
@@ -108,16 +107,16 @@ impl Checks {
     }
 }
 
-async fn outcome(world: &World, check: &Check) -> Result<String, String> {
+async fn run_check(world: &World, check: &Check) -> Result<String, String> {
     let check = AssertUnwindSafe(async { check().await }).catch_unwind();
     match world.clock().timeout(LIMIT, check).await {
-        Some(Ok(outcome)) => outcome,
+        Some(Ok(result)) => result,
         Some(Err(panic)) => Err(format!("the check panicked: {}", panic_message(&*panic))),
         None => Err(format!("no answer after {} s", LIMIT.as_secs())),
     }
 }
 
-/// What a set of checks said.
+/// The results of a set of checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     parts: Vec<(String, Part)>,

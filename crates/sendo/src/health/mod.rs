@@ -1,8 +1,8 @@
 //! Liveness and readiness: named checks behind `/healthz` and `/readyz`.
 //!
-//! Each answers `ok` when all of its checks pass, and 500 with one line per
-//! check when one does not. `?verbose` shows the lines in any case,
-//! `?exclude=name` leaves a check out, and `/readyz/name` asks for one alone.
+//! Each answers `ok` when all of its checks pass, and 500 with one line per check when one does
+//! not. `?verbose` shows the lines in any case, `?exclude=name` leaves a check out, and
+//! `/readyz/name` runs one alone.
 //!
 //! ```
 //! use sendo::health::Checks;

@@ -1,4 +1,4 @@
-//! The pages that a kubelet asks for.
+//! The pages that a kubelet probes.
 
 use http::StatusCode;
 use sendo_world::{Stop, World};

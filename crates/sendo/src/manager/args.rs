@@ -150,9 +150,8 @@ pub struct Args {
     )]
     pub shutdown_timeout: u64,
 
-    /// What to log, such as `info` or `warn,my_controller=debug`. By default without
-    /// kube's own line for each request that fails: what fails is told once by whoever
-    /// asked, with its cause
+    /// What to log, such as `info` or `warn,my_controller=debug`. By default without kube's own
+    /// line for each request that fails: a failure is logged once, by the caller, with its cause
     #[arg(long, value_name = "FILTER", default_value = LOG, env = "RUST_LOG")]
     pub log: String,
 

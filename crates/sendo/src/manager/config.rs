@@ -47,8 +47,8 @@ pub struct Config {
     pub workers: BTreeMap<String, usize>,
     /// Which API events are written to; `v1` by default.
     pub events: EventsApi,
-    /// Who all writes are booked under in `managedFields`. `None`, the default:
-    /// each controller under its own name.
+    /// The field manager of all writes, as in `managedFields`. `None`, the default: each controller
+    /// is a field manager of its own, with its name.
     pub field_manager: Option<String>,
     /// How to elect a leader. `None`, the default: no election, this replica leads.
     pub election: Option<ElectionOptions>,

@@ -26,7 +26,7 @@ impl Life {
             let Err(lost) = candidate.run(client, &release).await else {
                 return;
             };
-            // Before anybody else hears of it: from here on another may lead.
+            // Before the others are notified: from here on another may lead.
             led.cut_off();
             if clock.timeout(LET_GO, led.ended()).await.is_none() {
                 let parts = led.running();
@@ -64,11 +64,11 @@ impl Life {
         let candidate = election.clone();
         self.probes.ready.add(check, move || {
             let over = matches!(*candidate.status().borrow(), Status::Over);
-            let trouble = match over {
+            let problem = match over {
                 true => Some("leadership has ended, and so does this process".to_owned()),
-                false => candidate.trouble(),
+                false => candidate.connection_problem(),
             };
-            async move { trouble.map_or(Ok(()), Err) }
+            async move { problem.map_or(Ok(()), Err) }
         })?;
         self.elections.lock().push(election.clone());
         Ok(election)

@@ -1,9 +1,8 @@
-//! The life of a manager: start in order, run, stop in the reverse of it.
+//! The life of a manager: it starts its parts in order, runs, and stops them in reverse order.
 //!
-//! Start: servers, then sources and caches, then what works everywhere, then the
-//! election, then what works on the leader. Each controller waits for its own
-//! sources, so one whose kind is missing holds up no other. How it stops is told
-//! in `stop.rs`.
+//! Start: servers, then sources and caches, then what works everywhere, then the election, then
+//! what works on the leader. Each controller waits for its own sources, so one whose kind is
+//! missing holds up no other. `stop.rs` describes how it stops.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use crate::reader::{DeclaredRead, Reader};
 use crate::serve::Listener;
 
 impl Manager {
-    /// Runs until something fails or the world's tasks are asked to stop.
+    /// Runs until something fails or the world's tasks are stopped.
     ///
     /// Fails with [`DidNotStop`](super::DidNotStop) if a part took longer to stop
     /// than it may. Such a part is dropped where it waits for something; one that
@@ -165,7 +164,7 @@ impl Group {
 struct Gates {
     /// What its writes pass: nothing, if it works on every replica.
     writes: Option<Gate>,
-    /// What it is told when it asks.
+    /// The gate that `Context::leading` checks.
     leads: Gate,
 }
 
@@ -320,7 +319,7 @@ impl Life {
         }
     }
 
-    /// Binds and serves what was asked for: metrics and probes.
+    /// Serves metrics and probes, where the config has addresses for them.
     async fn serve(&self, checks: Vec<Check>) -> Result<()> {
         let probes = self.probes.clone();
         let cache = self.cache.clone();
@@ -472,7 +471,7 @@ impl Life {
     }
 }
 
-/// Starts parts side by side. The failure of one is told, and ends the manager.
+/// Starts parts side by side. The failure of one is sent to `failures` and ends the manager.
 pub(super) fn start_group(group: Vec<Work>, failures: &mpsc::UnboundedSender<Error>) {
     for Work { part, run } in group {
         let failures = failures.clone();

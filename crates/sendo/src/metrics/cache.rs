@@ -1,4 +1,4 @@
-//! What the cache holds and how its watches are doing, asked at every scrape.
+//! What the cache holds and how its watches are doing, read at every scrape.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +37,7 @@ pub(crate) struct InformerFigures {
 
 type Source = Box<dyn Fn() -> Option<Vec<InformerFigures>> + Send + Sync>;
 
-/// The caches that are asked at every scrape.
+/// The caches that are read at every scrape.
 #[derive(Default)]
 pub(super) struct Caches(Mutex<Vec<Source>>);
 

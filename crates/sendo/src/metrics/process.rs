@@ -1,5 +1,5 @@
-//! What the operating system counts of this process. Only Linux tells; elsewhere
-//! these metrics are left out.
+//! What the operating system counts of this process. Only Linux is supported; elsewhere these
+//! metrics are left out.
 
 use std::fmt;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a work queue counts: times as they pass, the rest when it is asked for.
+//! What a work queue counts: times as they pass, the rest when it is scraped.
 
 use std::fmt::{self, Debug};
 use std::hash::Hash;
@@ -115,7 +115,7 @@ impl Observer for Times {
 
 type Source = Box<dyn Fn() -> Option<Stats> + Send + Sync>;
 
-/// The queues that are asked at every scrape.
+/// The queues that are read at every scrape.
 #[derive(Default)]
 pub(super) struct Queues(Mutex<Vec<(String, Source)>>);
 

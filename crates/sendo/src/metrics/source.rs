@@ -15,7 +15,7 @@ use super::{Labels, Registry};
 /// The family that [`Sources`] writes.
 pub(super) const COLLECTED: [&str; 1] = ["sendo_source_dropped"];
 
-/// The sources that are asked at every scrape, by controller and source.
+/// The sources that are read at every scrape, by controller and source.
 #[derive(Debug, Default)]
 pub(super) struct Sources(Mutex<Vec<(String, Arc<AtomicU64>)>>);
 

@@ -1,4 +1,5 @@
-//! Who may see the metrics: whoever the API server says may `get /metrics`.
+//! Authenticates and authorizes scrapes: the API server decides whether the user of a token may
+//! `get /metrics`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +16,28 @@ use sendo_world::{Clock, Moment};
 use crate::client::{Client, Error};
 use crate::serve::PageResponse;
 
-/// How long an answer of the API server holds.
-const REMEMBERED: Duration = Duration::from_secs(60);
+/// How long a decision of the API server is cached.
+const CACHE_DURATION: Duration = Duration::from_secs(60);
 
-/// How many tokens are remembered. There is one scraper, or a few.
-const TOKENS: usize = 64;
+/// The maximum number of cached decisions. There is one scraper, or a few.
+const MAX_CACHED: usize = 64;
 
-/// Lets in who shows a token that the API server knows, and whom it lets `get`
-/// the path. Clones share what they remember.
+/// Allows requests with a token that the API server authenticates, of a user who may `get` the
+/// path. Clones share the cached decisions.
 #[derive(Clone)]
 pub(super) struct Guard {
     client: Client,
     clock: Clock,
-    known: Arc<Mutex<Known>>,
+    cached: Arc<Mutex<Decisions>>,
 }
 
-/// What the API server said of a token and a path, and until when that holds.
-type Known = BTreeMap<(String, String), (Verdict, Moment)>;
+/// The decision for a token and a path, and until when it is valid.
+type Decisions = BTreeMap<(String, String), (Decision, Moment)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Decision {
     Allowed,
-    Unknown,
+    Unauthenticated,
     Forbidden,
 }
 
@@ -45,11 +46,11 @@ impl Guard {
         Guard {
             client,
             clock,
-            known: Arc::default(),
+            cached: Arc::default(),
         }
     }
 
-    /// What to answer in place of `path`, if who asks may not see it.
+    /// The response to a request that may not see `path`; `None` if it may.
     pub(super) async fn refusal(&self, authorization: &str, path: &str) -> Option<PageResponse> {
         let token = authorization
             .strip_prefix("Bearer ")
@@ -61,29 +62,29 @@ impl Guard {
                 "Unauthorized\n",
             ));
         }
-        let asked = (token.to_owned(), path.to_owned());
-        let verdict = match self.remembered(&asked) {
-            Some(verdict) => verdict,
-            None => match self.ask(token, path).await {
-                Ok(verdict) => self.remember(asked, verdict),
+        let key = (token.to_owned(), path.to_owned());
+        let decision = match self.cached_decision(&key) {
+            Some(decision) => decision,
+            None => match self.review(token, path).await {
+                Ok(decision) => self.cache_decision(key, decision),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot ask who may see the metrics");
+                    tracing::warn!(%error, "cannot review the token of a metrics request");
                     let status = StatusCode::INTERNAL_SERVER_ERROR;
                     return Some(PageResponse::text(status, "Authentication failed\n"));
                 }
             },
         };
-        match verdict {
-            Verdict::Allowed => None,
-            Verdict::Unknown => Some(PageResponse::text(
+        match decision {
+            Decision::Allowed => None,
+            Decision::Unauthenticated => Some(PageResponse::text(
                 StatusCode::UNAUTHORIZED,
                 "Unauthorized\n",
             )),
-            Verdict::Forbidden => Some(PageResponse::text(StatusCode::FORBIDDEN, "Forbidden\n")),
+            Decision::Forbidden => Some(PageResponse::text(StatusCode::FORBIDDEN, "Forbidden\n")),
         }
     }
 
-    async fn ask(&self, token: &str, path: &str) -> Result<Verdict, Error> {
+    async fn review(&self, token: &str, path: &str) -> Result<Decision, Error> {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: token.to_owned(),
@@ -98,7 +99,7 @@ impl Guard {
             .status
             .unwrap_or_default();
         let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
-            return Ok(Verdict::Unknown);
+            return Ok(Decision::Unauthenticated);
         };
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
@@ -121,25 +122,25 @@ impl Guard {
             .status
             .unwrap_or_default();
         Ok(match status.allowed {
-            true => Verdict::Allowed,
-            false => Verdict::Forbidden,
+            true => Decision::Allowed,
+            false => Decision::Forbidden,
         })
     }
 
-    fn remembered(&self, asked: &(String, String)) -> Option<Verdict> {
-        let known = self.known.lock();
-        let (verdict, until) = known.get(asked)?;
-        (self.clock.now() < *until).then_some(*verdict)
+    fn cached_decision(&self, key: &(String, String)) -> Option<Decision> {
+        let cached = self.cached.lock();
+        let (decision, until) = cached.get(key)?;
+        (self.clock.now() < *until).then_some(*decision)
     }
 
-    fn remember(&self, asked: (String, String), verdict: Verdict) -> Verdict {
-        let mut known = self.known.lock();
+    fn cache_decision(&self, key: (String, String), decision: Decision) -> Decision {
+        let mut cached = self.cached.lock();
         let now = self.clock.now();
-        known.retain(|_, (_, until)| now < *until);
-        if known.len() < TOKENS {
-            known.insert(asked, (verdict, now + REMEMBERED));
+        cached.retain(|_, (_, until)| now < *until);
+        if cached.len() < MAX_CACHED {
+            cached.insert(key, (decision, now + CACHE_DURATION));
         }
-        verdict
+        decision
     }
 }
 
@@ -202,8 +203,8 @@ mod tests {
             };
             let (first, ()) = futures::future::join(code(&guard, "Bearer t"), answers).await;
             assert_eq!(first, expected);
-            assert_eq!(code(&guard, "Bearer t").await, expected, "it is remembered");
-            world.clock().sleep(REMEMBERED).await;
+            assert_eq!(code(&guard, "Bearer t").await, expected, "it is cached");
+            world.clock().sleep(CACHE_DURATION).await;
         }
         let answers = async {
             let call = api

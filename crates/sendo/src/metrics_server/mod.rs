@@ -50,9 +50,9 @@ pub struct Security {
 }
 
 impl Security {
-    /// With the certificate `tls.crt` and the key `tls.key` of a folder, read
-    /// again when they change; without one, with a certificate that is signed by
-    /// itself. `client` asks who may.
+    /// With the certificate `tls.crt` and the key `tls.key` of a folder, read again when they
+    /// change; without one, with a certificate that is signed by itself. `client` reviews tokens
+    /// and rights.
     pub fn new(client: Client, world: &World, folder: Option<&Path>) -> Result<Self, TlsError> {
         Ok(Security {
             tls: Tls::new(folder)?,

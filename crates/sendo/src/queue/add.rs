@@ -11,7 +11,7 @@ use super::Reason;
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// What a change asks for.
+    /// The priority of changes.
     pub const NORMAL: Priority = Priority(0);
     /// What can wait for changes: the initial list of a watch, a resync.
     pub const LOW: Priority = Priority(-100);

@@ -7,11 +7,10 @@ use sendo_world::Moment;
 
 /// Decides how long a retry waits.
 ///
-/// A limiter is asked once per retry that counts, under the queue's lock: it answers at once
-/// and does not block. The queue counts each key's attempts, so a limiter that
-/// looks at nothing else needs no memory of its own. An attempt that an event asked
-/// for before the last delay was over does not count: if it fails, the key waits for
-/// the rest of that delay.
+/// A limiter is called once per retry that counts, under the queue's lock: it must not block. The
+/// queue counts each key's attempts, so a limiter that uses nothing else needs no state of its own.
+/// An attempt that an event caused before the last delay was over does not count: if it fails, the
+/// key waits for the rest of that delay.
 pub trait Limiter: Debug + Send {
     /// How long the key waits that was retried `attempts` times before, since
     /// it was last forgotten.

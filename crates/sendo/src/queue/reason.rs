@@ -15,7 +15,7 @@ impl Reason {
     pub const RESYNC: Reason = Reason("resync");
     /// The last attempt failed.
     pub const RETRY: Reason = Reason("retry");
-    /// The last reconcile asked to run again after a time.
+    /// The last reconcile returned [`Action::after`](crate::Action::after).
     pub const AFTER: Reason = Reason("after");
     /// Stands for the rest, once a queue has seen more different reasons than it can number.
     const OTHER: Reason = Reason("other");
@@ -131,7 +131,7 @@ impl ReasonNumbers {
         (self.0.len() - 1) as u8
     }
 
-    pub(super) fn tell(&self, set: ReasonSet) -> Reasons {
+    pub(super) fn decode(&self, set: ReasonSet) -> Reasons {
         let (mut kept, mut len) = ([Reason::OTHER; KEPT], 0);
         for number in set.kept.into_iter().take_while(|number| *number != NONE) {
             kept[usize::from(len)] = self.0[usize::from(number)];
@@ -157,7 +157,7 @@ mod tests {
         for reason in [Reason::EVENT, retry, Reason::EVENT, Reason::RETRY] {
             set.add(numbers.number(reason));
         }
-        let reasons = numbers.tell(set);
+        let reasons = numbers.decode(set);
         assert_eq!(reasons.to_string(), "event, retry");
         assert_eq!(reasons.adds(), 4);
     }
@@ -169,7 +169,7 @@ mod tests {
         for text in ["a", "b", "c", "d", "e"] {
             set.add(numbers.number(Reason::new(text)));
         }
-        assert_eq!(numbers.tell(set).to_string(), "a, b, c, d");
+        assert_eq!(numbers.decode(set).to_string(), "a, b, c, d");
     }
 
     #[test]
@@ -180,6 +180,6 @@ mod tests {
         assert_eq!((last[253], last[254], last[399]), (253, 254, 254));
         let mut set = ReasonSet::default();
         set.add(numbers.number(text(399)));
-        assert_eq!(numbers.tell(set).to_string(), "other");
+        assert_eq!(numbers.decode(set).to_string(), "other");
     }
 }

@@ -100,7 +100,7 @@ where
         let ended = AssertUnwindSafe(async { run(out.clone()).await });
         let error = match ended.catch_unwind().await {
             Ok(Ok(())) => return,
-            // Nobody hears of it any more.
+            // Nothing receives its events any more.
             Ok(Err(_)) if out.events.is_closed() => return,
             Ok(Err(error)) => error,
             Err(panic) => Error::message(format!("it panicked: {}", panic_message(&*panic))),

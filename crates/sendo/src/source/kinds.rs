@@ -19,13 +19,13 @@ use crate::object::Kind;
 /// The metadata of an object of any kind.
 pub type AnyMeta = PartialObjectMeta<DynamicObject>;
 
-/// How often the API is asked which kinds it serves, when nothing suggests that it should be.
+/// How often discovery is read when nothing suggests a change.
 const RESCAN: Duration = Duration::from_secs(300);
 
 /// How often it is looked whether the kinds that are still waited for are worth it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How soon after a change of a CustomResourceDefinition or APIService it is asked.
+/// How soon discovery is read after a change of a CustomResourceDefinition or APIService.
 const RESCAN_SOON: Duration = Duration::from_millis(200);
 
 /// A watch of the metadata of every object there is, for controllers that care

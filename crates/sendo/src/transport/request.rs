@@ -136,27 +136,27 @@ pub trait WriteGate: Send + Sync {
     /// that would take longer is cut off.
     fn open_for(&self) -> Option<Duration>;
 
-    /// Is told of a write that got no answer, or whose sender did not wait for
-    /// it: it may still take effect, for as long as `within`.
+    /// Called for a write without a response, or whose sender did not wait for it: it may still
+    /// take effect, for as long as `within`.
     fn left_unanswered(&self, within: Duration) {
         let _ = within;
     }
 }
 
-/// A write on its way. Dropped before it is answered, the gate is told.
-struct OnItsWay<'a> {
+/// A write in flight. If it is dropped before the response has come, the gate is notified.
+struct WriteInFlight<'a> {
     gate: Option<&'a Arc<dyn WriteGate>>,
     clock: &'a Clock,
     deadline: Moment,
 }
 
-impl OnItsWay<'_> {
+impl WriteInFlight<'_> {
     fn answered(mut self) {
         self.gate = None;
     }
 }
 
-impl Drop for OnItsWay<'_> {
+impl Drop for WriteInFlight<'_> {
     fn drop(&mut self) {
         if let Some(gate) = self.gate {
             gate.left_unanswered(self.deadline - self.clock.now());
@@ -164,7 +164,7 @@ impl Drop for OnItsWay<'_> {
     }
 }
 
-/// The way to the API server: headers, time-outs, retries, errors.
+/// Sends requests to the API server: headers, time-outs, retries, errors.
 #[derive(Clone)]
 pub(crate) struct Transport {
     client: kube::Client,
@@ -179,7 +179,7 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// One that sends each request once, as soon as it is asked to.
+    /// A transport that sends each request once and at once.
     ///
     /// Names that cannot stand in a header are left out of it.
     pub(crate) fn new(client: kube::Client, clock: Clock, name: &str, timeout: Duration) -> Self {
@@ -238,7 +238,7 @@ impl Transport {
     }
 
     async fn send_within(&self, request: &Request, limit: Duration) -> Result<Bytes, Error> {
-        let on_its_way = OnItsWay {
+        let on_its_way = WriteInFlight {
             gate: self.gate.as_ref().filter(|_| request.is_write()),
             clock: &self.clock,
             deadline: self.clock.now() + limit,

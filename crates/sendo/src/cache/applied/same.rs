@@ -41,9 +41,9 @@ pub(super) fn changes_nothing(paths: &Value, wanted: &Value, live: &Value) -> bo
 
 /// Whether of what is owned whole by `paths` nothing is owned in part by `others`.
 ///
-/// What is owned whole and is an object or a list is of a type that has no parts
-/// for ownership; or it was empty when it was applied, and has got parts since from
-/// others. Nothing else tells these two apart.
+/// What is owned whole and is an object or a list is of a type that has no parts for ownership; or
+/// it was empty when it was applied, and has got parts since from others. Nothing else
+/// distinguishes the two.
 pub(super) fn is_clear_beside(paths: &Value, others: &Value) -> bool {
     let (Value::Object(paths), Value::Object(others)) = (paths, others) else {
         return true;

@@ -1,5 +1,5 @@
-//! Informers without a watch of their own: another one of the same objects is
-//! shown all that they need to know, and tells them.
+//! Informers without a watch of their own: the informer of the same whole objects passes its
+//! updates on to them.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ use crate::cache::store::{Listed, Scope};
 use crate::object::ObjectKey;
 
 impl Shared {
-    /// Whether this one can tell `other` of all that a watch would show it.
-    pub(in crate::cache) fn can_lead(&self, other: &Shared) -> bool {
+    /// Whether the updates of this informer suffice for `other`.
+    pub(in crate::cache) fn can_feed(&self, other: &Shared) -> bool {
         self.kind == other.kind
             && self.selection == other.selection
             && self.reader().suffices(other.reader())
     }
 
-    /// Tells `follower` of all that the watch has shown and will show.
-    pub(in crate::cache) fn lead(&self, follower: &Arc<Shared>, now: Timestamp) {
+    /// Sends `follower` the current state and every update from now on.
+    pub(in crate::cache) fn add_follower(&self, follower: &Arc<Shared>, now: Timestamp) {
         let mut followers = self.followers();
-        for (scope, update) in self.retrospect() {
-            let update = follower.retell(&update, &self.codec);
-            follower.take_in(&scope, update, now);
+        for (scope, update) in self.current_updates() {
+            let update = follower.convert_update(&update, &self.codec);
+            follower.apply(&scope, update, now);
         }
         followers.push(follower.clone());
     }
 
-    /// Tells `follower` no more.
-    pub(in crate::cache) fn leave(&self, follower: &Arc<Shared>) {
+    /// Sends `follower` no more updates.
+    pub(in crate::cache) fn remove_follower(&self, follower: &Arc<Shared>) {
         let mut followers = self.followers();
         followers.retain(|other| !Arc::ptr_eq(other, follower));
     }
@@ -41,13 +41,13 @@ impl Shared {
         self.followers.lock()
     }
 
-    /// What the watches would have to show for all to be as it is here.
-    fn retrospect(&self) -> Vec<(Scope, Update)> {
+    /// The updates that add_follower to the current state.
+    fn current_updates(&self) -> Vec<(Scope, Update)> {
         let inner = self.lock();
         let mut updates = Vec::new();
         for scope in self.selection.scopes() {
             if let Some(mut list) = inner.store.listed(&scope) {
-                // Of these a newer state is known than the last that could be decoded.
+                // Of these objects, a newer state is known than the last one that could be decoded.
                 let unreadable = &inner.unreadable;
                 let is_described =
                     |key: &ObjectKey| unreadable.get(key).is_some_and(|o| o.metadata.is_some());
@@ -64,14 +64,16 @@ impl Shared {
         updates
     }
 
-    /// What another informer, which keeps its objects by `codec`, has been shown,
-    /// as this one would have been shown it.
-    pub(super) fn retell(&self, update: &Update, codec: &Codec) -> Update {
+    /// An update of another informer, which encodes its objects with `codec`, as an update for this
+    /// one.
+    pub(super) fn convert_update(&self, update: &Update, codec: &Codec) -> Update {
         match update {
             Update::Listed(list, unreadable) => {
                 let decoded = list.objects.iter().map(|(_, object)| codec.open(object));
                 let decoded = decoded.map(|object| self.describe(object.metadata()));
-                let unreadable = unreadable.iter().map(|object| self.describe_yet(object));
+                let unreadable = unreadable
+                    .iter()
+                    .map(|object| self.describe_undecoded(object));
                 let (mut objects, mut remaining) = (Vec::new(), Vec::new());
                 for described in decoded.chain(unreadable) {
                     match described {
@@ -87,9 +89,9 @@ impl Shared {
                 Update::Listed(list, remaining)
             }
             Update::Applied(object) => applied(self.describe(object.metadata())),
-            Update::Unreadable(object) => applied(self.describe_yet(object)),
+            Update::Unreadable(object) => applied(self.describe_undecoded(object)),
             Update::Deleted(object) => deleted(self.describe(object.metadata())),
-            Update::DeletedUnreadable(object) => deleted(self.describe_yet(object)),
+            Update::DeletedUnreadable(object) => deleted(self.describe_undecoded(object)),
             Update::Progress(version) => Update::Progress(*version),
             Update::Opened => Update::Opened,
             Update::Recovered => Update::Recovered,
@@ -108,8 +110,8 @@ impl Shared {
         })
     }
 
-    /// The same of an object that as a whole cannot be decoded.
-    fn describe_yet(&self, object: &Undecoded) -> Described {
+    /// The same for an object that cannot be decoded as a whole.
+    fn describe_undecoded(&self, object: &Undecoded) -> Described {
         match &object.metadata {
             Some(metadata) => self.describe(metadata),
             None => Err(object.clone()),
@@ -117,7 +119,7 @@ impl Shared {
     }
 }
 
-/// An object of metadata only, or one that could not be made.
+/// An object of metadata only, or one that could not be decoded.
 type Described = Result<Arc<dyn AnyObject>, Undecoded>;
 
 fn applied(object: Described) -> Update {

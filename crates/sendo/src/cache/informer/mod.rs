@@ -218,21 +218,21 @@ impl Shared {
         same.unwrap_or_else(|| self.codec.hold(object))
     }
 
-    /// Takes in what the watch of a scope has shown, and tells the followers.
-    pub(super) fn take_in(&self, scope: &Scope, update: Update, now: Timestamp) {
-        // To the end, so that who begins to follow meanwhile misses nothing.
+    /// Applies an update of the watch of a scope, and passes it on to the followers.
+    pub(super) fn apply(&self, scope: &Scope, update: Update, now: Timestamp) {
+        // Locked to the end, so that an informer that begins to follow meanwhile misses nothing.
         let followers = self.followers();
-        let retold = followers
+        let converted = followers
             .iter()
-            .map(|follower| (follower, follower.retell(&update, &self.codec)));
-        let retold: Vec<_> = retold.collect();
-        self.take_in_here(scope, update, now);
-        for (follower, update) in retold {
-            follower.take_in(scope, update, now);
+            .map(|follower| (follower, follower.convert_update(&update, &self.codec)));
+        let converted: Vec<_> = converted.collect();
+        self.apply_here(scope, update, now);
+        for (follower, update) in converted {
+            follower.apply(scope, update, now);
         }
     }
 
-    fn take_in_here(&self, scope: &Scope, update: Update, now: Timestamp) {
+    fn apply_here(&self, scope: &Scope, update: Update, now: Timestamp) {
         if !matches!(update, Update::Failed(..)) {
             self.lock().heard = Some(now);
         }
@@ -317,14 +317,14 @@ impl Shared {
         self.published.read().clone()
     }
 
-    /// Shows what the watch has shown.
+    /// Publishes what the watch has delivered.
     fn catch_up(&self) {
         if self.is_behind.load(Ordering::Acquire) {
             self.publish(&self.lock());
         }
     }
 
-    /// Changes the store, for readers to see, then tells the subscribers.
+    /// Changes the store, then notifies the subscribers.
     fn observe(&self, change: impl FnOnce(&mut Inner) -> Vec<Change>) {
         let mut inner = self.lock();
         let changes = change(&mut inner);
@@ -416,7 +416,7 @@ fn is_metadata_only(answer: &[u8]) -> bool {
     })
 }
 
-/// What the cache asks of every informer.
+/// The interface of every informer to the cache.
 impl Shared {
     pub(super) fn state(&self) -> WatchState {
         let inner = self.lock();
@@ -450,8 +450,8 @@ impl Shared {
         self.unsynced.subscribe()
     }
 
-    /// Shows what this program has written: the answer's bytes, and the object
-    /// decoded from them, of whatever type it was written as.
+    /// Shows a write of this program. It is given the bytes of the response and the object decoded
+    /// from them, in the type it was written as.
     pub(super) fn wrote(&self, answer: &Bytes, decoded: &dyn AnyObject) {
         let reader = self.reader();
         let described = || reader.describe(decoded.metadata())?.ok();
@@ -461,13 +461,13 @@ impl Shared {
             }
             return self.change(|inner| inner.store.wrote(object));
         }
-        // A write of metadata is answered with these alone. Types whose fields are
-        // all optional would decode that, as an object that has lost the rest.
+        // The response to a write of metadata has only metadata. A type whose fields are all
+        // optional would decode it as an object without the rest.
         if is_metadata_only(answer) {
             return self.change(|inner| inner.store.described(decoded.metadata()));
         }
-        // Written as another type than it is cached as (JSON, some fields): read
-        // anew. Of what does not decode or cannot be kept, the watch will tell.
+        // Written as another type than it is cached as (JSON, some fields): decoded again. If that
+        // fails, the watch reports the object as unreadable.
         if let Ok(object) = reader.read(answer) {
             self.change(|inner| inner.store.wrote(object));
         }

@@ -45,7 +45,8 @@ const LIST_SILENCE: Duration = Duration::from_secs(10);
 /// seconds that this was all.
 const LIST_WITHOUT_END: Duration = Duration::from_secs(30);
 
-/// How metadata alone is asked for; where that is not served, the whole is taken.
+/// The media types by which metadata alone is requested; a server without them sends the whole
+/// object.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str =
@@ -95,11 +96,11 @@ impl Reflector {
         }
         // Boxed, as below: a watch lasts, and would keep the memory that its request takes.
         match Box::pin(self.fetch_page(&request)).await {
-            Ok(page) => self.take_in(machine, Input::Page(page)).wait(),
+            Ok(page) => self.handle(machine, Input::Page(page)).wait(),
             Err(error) => {
                 let least = error.retry_after().unwrap_or_default();
                 let input = Input::failed(error, Duration::ZERO);
-                self.take_in(machine, input).wait().max(least)
+                self.handle(machine, input).wait().max(least)
             }
         }
     }
@@ -132,18 +133,18 @@ impl Reflector {
             Err(error) => {
                 // An API server that knows no streamed lists refuses the parameters.
                 if from.is_none() && matches!(error.code(), 400 | 422) {
-                    return self.take_in(machine, Input::CannotStream).wait();
+                    return self.handle(machine, Input::CannotStream).wait();
                 }
                 let least = error.retry_after().unwrap_or_default();
                 let input = Input::failed(error, Duration::ZERO);
-                return self.take_in(machine, input).wait().max(least);
+                return self.handle(machine, input).wait().max(least);
             }
         };
         let mut input = Input::Opened;
         // How much of a list has come, and when that was more than before.
         let (mut listed, mut grew) = (None, opened);
         loop {
-            match self.take_in(machine, input) {
+            match self.handle(machine, input) {
                 Next::Read => {}
                 Next::Request { after } => return after,
             }
@@ -179,11 +180,11 @@ impl Reflector {
         }
     }
 
-    fn take_in(&self, machine: &mut Machine, input: Input) -> Next {
+    fn handle(&self, machine: &mut Machine, input: Input) -> Next {
         let reaction = machine.on(input);
         if let Some(update) = reaction.update {
             let now = self.clock.wall();
-            self.informer.take_in(&self.scope, update, now);
+            self.informer.apply(&self.scope, update, now);
         }
         reaction.next
     }

@@ -36,7 +36,7 @@ pub(super) enum Line {
     /// Nothing up to this version is still to come.
     Bookmark {
         version: String,
-        /// Whether it ends the initial list of a watch that was asked for one.
+        /// Whether it ends the initial list of a watch that requested one.
         ends_list: bool,
     },
     /// The watch cannot go on.

@@ -20,8 +20,8 @@ pub(super) type Change = (ObjectKey, Notice);
 
 /// The state of an informer. Pure: no clock, no locks, no IO.
 ///
-/// Events tell of what the watch shows and nothing else; readers see the
-/// program's own writes as well.
+/// Events report what the watch delivers and nothing else; readers see the program's own writes as
+/// well.
 pub(super) struct Store {
     selection: Arc<Selection>,
     /// What readers see: what the watch has shown, with the overlay in place.
@@ -210,10 +210,9 @@ impl Store {
     /// Shows the metadata of an object that this program has just changed, where
     /// nothing else of the new state is known.
     ///
-    /// The rest stays as it was shown, and so does the resource version: others
-    /// may have changed the rest in between, and who writes it back with that
-    /// version then hears of a conflict. An object that was not shown, or that
-    /// cannot be shown with other metadata, is left to the watch.
+    /// The rest stays as it was shown, and so does the resource version: others may have changed
+    /// the rest in between, and a write with that version then fails with a conflict. An object
+    /// that was not shown, or that cannot be shown with other metadata, is left to the watch.
     pub(super) fn described(&mut self, metadata: &ObjectMeta) {
         let key = ObjectKey::from_metadata(metadata);
         let version = metadata.resource_version.as_deref().map_or(0, parse);

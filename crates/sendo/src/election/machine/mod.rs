@@ -1,4 +1,5 @@
-//! The protocol as a state machine: what to ask next, given what was answered when.
+//! The election protocol as a state machine: it returns the next request for each response and
+//! time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,10 +26,11 @@ pub(super) struct Machine {
     renew_deadline: Duration,
     role: Role,
     observed: Option<Observed>,
-    /// Whether an answer to taking the lease is missing: it may be held unknowingly.
+    /// Whether the response to an acquisition is missing: this candidate may hold the lease without
+    /// knowing it.
     uncertain: bool,
     /// Why the last attempt failed.
-    trouble: String,
+    error: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +50,14 @@ struct Observed {
     since: Moment,
 }
 
-/// Now, on both clocks: one to decide by, one to write down.
+/// The time on both clocks: the monotonic one for decisions, the wall clock for the Lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
     pub(super) moment: Moment,
     pub(super) wall: Timestamp,
 }
 
-/// What to ask the API server.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Request {
     Get,
@@ -64,15 +66,15 @@ pub(super) enum Request {
     Update(Box<Lease>),
 }
 
-/// What it answered.
+/// The response of the API server.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum Response {
     Lease(Box<Lease>),
-    /// There is no such lease to get or update.
+    /// The lease does not exist.
     Missing,
-    /// Somebody else was faster.
+    /// Another candidate has changed the lease first.
     Conflict,
-    /// No answer, or a refusal. Whether a write took place is not known.
+    /// No response, or an error. It is not known whether a write took effect.
     Failed(String),
 }
 
@@ -80,11 +82,11 @@ pub(super) enum Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Send(Request),
-    /// Nothing, until the next attempt.
+    /// Wait for the next attempt.
     Rest,
     /// Leadership has ended, for this reason.
     Lost(String),
-    /// The lease is free, or somebody else's.
+    /// The lease is free, or held by another candidate.
     Released,
 }
 
@@ -99,7 +101,7 @@ impl Machine {
             role: Role::Candidate,
             observed: None,
             uncertain: false,
-            trouble: String::new(),
+            error: String::new(),
         }
     }
 
@@ -156,15 +158,15 @@ impl Machine {
         &mut self,
         request: &Request,
         sent: Moment,
-        answer: Answer,
+        response: Response,
         now: Now,
     ) -> Step {
-        match (request, answer) {
-            (Request::Get, Answer::Lease(lease)) => {
+        match (request, response) {
+            (Request::Get, Response::Lease(lease)) => {
                 self.observe(*lease, now);
                 self.decide(now)
             }
-            (_, Answer::Lease(lease)) => {
+            (_, Response::Lease(lease)) => {
                 self.observe(*lease, now);
                 self.uncertain = false;
                 if self.role == Role::Releasing {
@@ -173,20 +175,20 @@ impl Machine {
                 self.role = Role::Leader { renewed: sent };
                 Step::Rest
             }
-            (_, Answer::Missing) => {
+            (_, Response::Missing) => {
                 self.observed = None;
                 match self.role {
                     Role::Releasing => Step::Released,
                     _ => self.overdue(now).unwrap_or_else(|| self.creation(now)),
                 }
             }
-            (_, Answer::Conflict) => match self.role {
+            (_, Response::Conflict) => match self.role {
                 Role::Candidate => Step::Rest,
                 // It may have been this one's own write, whose answer was lost.
                 _ => self.overdue(now).unwrap_or(Step::Send(Request::Get)),
             },
-            (_, Answer::Failed(trouble)) => {
-                self.trouble = trouble;
+            (_, Response::Failed(error)) => {
+                self.error = error;
                 self.uncertain |= *request != Request::Get;
                 self.overdue(now).unwrap_or(Step::Rest)
             }
@@ -222,12 +224,12 @@ impl Machine {
     fn overdue(&self, now: Now) -> Option<Step> {
         let until = self.leads_until().filter(|until| *until <= now.moment)?;
         let last = now.moment.since(until) + self.renew_deadline;
-        let trouble = match self.trouble.as_str() {
+        let error = match self.error.as_str() {
             "" => "the process stood still",
-            trouble => trouble,
+            error => error,
         };
         Some(Step::Lost(format!(
-            "the lease was last renewed {:.1} s ago: {trouble}",
+            "the lease was last renewed {:.1} s ago: {error}",
             last.as_secs_f64()
         )))
     }
@@ -246,9 +248,9 @@ impl Machine {
             return true;
         }
         let spec = observed.lease.spec.as_ref();
-        let told = spec.and_then(|spec| spec.lease_duration_seconds);
-        let told = told.and_then(|seconds| u64::try_from(seconds).ok());
-        let duration = told.filter(|seconds| *seconds > 0);
+        let specified = spec.and_then(|spec| spec.lease_duration_seconds);
+        let specified = specified.and_then(|seconds| u64::try_from(seconds).ok());
+        let duration = specified.filter(|seconds| *seconds > 0);
         let duration = duration.map_or(self.lease_duration, Duration::from_secs);
         now.moment.since(observed.since) > duration
     }

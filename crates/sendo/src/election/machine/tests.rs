@@ -40,11 +40,11 @@ fn spec(step: &Step) -> LeaseSpec {
 }
 
 /// Answers the request of `step`, sent at `sent`.
-fn answer(machine: &mut Machine, step: Step, sent: u64, answer: Answer, now: u64) -> Step {
+fn respond(machine: &mut Machine, step: Step, sent: u64, response: Response, now: u64) -> Step {
     let Step::Send(request) = step else {
         panic!("{step:?} is no request")
     };
-    machine.answered(&request, at(sent).moment, answer, at(now))
+    machine.answered(&request, at(sent).moment, response, at(now))
 }
 
 /// Answers a write of `step` with what was written.
@@ -52,14 +52,14 @@ fn accept(machine: &mut Machine, step: Step, sent: u64, now: u64) -> Step {
     let Step::Send(Request::Create(lease) | Request::Update(lease)) = step.clone() else {
         panic!("{step:?} writes nothing")
     };
-    answer(machine, step, sent, Answer::Lease(lease), now)
+    respond(machine, step, sent, Response::Lease(lease), now)
 }
 
 /// Gets a lease, as it is at `now`.
 fn look(machine: &mut Machine, lease: Box<Lease>, now: u64) -> Step {
     let get = machine.begin(at(now));
     assert_eq!(get, Step::Send(Request::Get));
-    answer(machine, get, now, Answer::Lease(lease), now)
+    respond(machine, get, now, Response::Lease(lease), now)
 }
 
 /// A machine that became the leader at 0.
@@ -75,7 +75,7 @@ fn leader() -> Machine {
 fn a_missing_lease_is_created() {
     let mut machine = machine();
     let get = machine.begin(at(0));
-    let create = answer(&mut machine, get, 0, Answer::Missing, 1);
+    let create = respond(&mut machine, get, 0, Response::Missing, 1);
     let Step::Send(Request::Create(lease)) = &create else {
         panic!("{create:?}")
     };
@@ -142,7 +142,7 @@ fn the_holder_says_how_long_its_lease_is() {
 fn a_candidate_that_lost_the_race_waits() {
     let mut machine = machine();
     let take = look(&mut machine, held_by("", 1), 0);
-    let after = answer(&mut machine, take, 0, Answer::Conflict, 0);
+    let after = respond(&mut machine, take, 0, Response::Conflict, 0);
     assert_eq!((after, machine.leads_until()), (Step::Rest, None));
 }
 
@@ -168,13 +168,13 @@ fn a_leader_whose_own_write_was_not_answered_finds_it_and_goes_on() {
     let Step::Send(Request::Update(written)) = renew.clone() else {
         panic!("{renew:?}")
     };
-    let step = answer(&mut machine, renew, 2, Answer::Failed("cut".into()), 4);
+    let step = respond(&mut machine, renew, 2, Response::Failed("cut".into()), 4);
     assert_eq!(step, Step::Rest);
     assert_eq!(machine.leads_until(), Some(at(10).moment));
     let again = machine.begin(at(5));
-    let get = answer(&mut machine, again, 5, Answer::Conflict, 5);
+    let get = respond(&mut machine, again, 5, Response::Conflict, 5);
     assert_eq!(get, Step::Send(Request::Get));
-    let renew = answer(&mut machine, get, 5, Answer::Lease(written), 6);
+    let renew = respond(&mut machine, get, 5, Response::Lease(written), 6);
     assert_eq!(accept(&mut machine, renew, 6, 6), Step::Rest);
     assert_eq!(machine.leads_until(), Some(at(16).moment));
 }
@@ -183,8 +183,14 @@ fn a_leader_whose_own_write_was_not_answered_finds_it_and_goes_on() {
 fn a_leader_that_finds_another_in_its_place_has_lost() {
     let mut machine = leader();
     let renew = machine.begin(at(2));
-    let get = answer(&mut machine, renew, 2, Answer::Conflict, 2);
-    let lost = answer(&mut machine, get, 2, Answer::Lease(held_by("other", 9)), 2);
+    let get = respond(&mut machine, renew, 2, Response::Conflict, 2);
+    let lost = respond(
+        &mut machine,
+        get,
+        2,
+        Response::Lease(held_by("other", 9)),
+        2,
+    );
     assert_eq!(lost, Step::Lost("other holds the lease now".into()));
 }
 
@@ -192,7 +198,7 @@ fn a_leader_that_finds_another_in_its_place_has_lost() {
 fn a_leader_that_cannot_renew_in_time_has_lost_and_says_why() {
     let mut machine = leader();
     let renew = machine.begin(at(6));
-    let step = answer(&mut machine, renew, 6, Answer::Failed("cut".into()), 9);
+    let step = respond(&mut machine, renew, 6, Response::Failed("cut".into()), 9);
     assert_eq!(step, Step::Rest);
     let lost = machine.begin(at(10));
     let text = "the lease was last renewed 10.0 s ago: cut";
@@ -213,7 +219,7 @@ fn a_lease_is_given_back_in_the_words_of_client_go_and_is_free_at_once() {
     let held = machine.observed.as_ref().unwrap().lease.clone();
     let get = machine.release();
     assert_eq!(machine.leads_until(), None);
-    let give = answer(&mut machine, get, 3, Answer::Lease(Box::new(held)), 3);
+    let give = respond(&mut machine, get, 3, Response::Lease(Box::new(held)), 3);
     let given = spec(&give);
     assert_eq!(given.holder_identity.as_deref(), Some(""));
     assert_eq!(given.lease_duration_seconds, Some(1));
@@ -231,7 +237,13 @@ fn a_lease_is_given_back_in_the_words_of_client_go_and_is_free_at_once() {
 fn what_somebody_else_holds_is_not_given_back() {
     let mut machine = leader();
     let get = machine.release();
-    let step = answer(&mut machine, get, 3, Answer::Lease(held_by("other", 1)), 3);
+    let step = respond(
+        &mut machine,
+        get,
+        3,
+        Response::Lease(held_by("other", 1)),
+        3,
+    );
     assert_eq!(step, Step::Released);
     assert_eq!(super::tests::machine().release(), Step::Released);
 }
@@ -243,9 +255,9 @@ fn a_candidate_that_may_have_taken_the_lease_unknowingly_gives_it_back() {
     let Step::Send(Request::Update(taken)) = take.clone() else {
         panic!("{take:?}")
     };
-    answer(&mut machine, take, 0, Answer::Failed("cut".into()), 5);
+    respond(&mut machine, take, 0, Response::Failed("cut".into()), 5);
     let get = machine.release();
-    let give = answer(&mut machine, get, 6, Answer::Lease(taken), 6);
+    let give = respond(&mut machine, get, 6, Response::Lease(taken), 6);
     assert_eq!(spec(&give).holder_identity.as_deref(), Some(""));
 }
 
@@ -253,9 +265,15 @@ fn a_candidate_that_may_have_taken_the_lease_unknowingly_gives_it_back() {
 fn a_lease_that_was_deleted_is_created_anew_by_its_leader() {
     let mut machine = leader();
     let renew = machine.begin(at(2));
-    let create = answer(&mut machine, renew, 2, Answer::Missing, 2);
+    let create = respond(&mut machine, renew, 2, Response::Missing, 2);
     assert!(matches!(create, Step::Send(Request::Create(_))));
-    let get = answer(&mut machine, create, 2, Answer::Conflict, 2);
-    let lost = answer(&mut machine, get, 2, Answer::Lease(held_by("other", 1)), 2);
+    let get = respond(&mut machine, create, 2, Response::Conflict, 2);
+    let lost = respond(
+        &mut machine,
+        get,
+        2,
+        Response::Lease(held_by("other", 1)),
+        2,
+    );
     assert!(matches!(lost, Step::Lost(_)), "{lost:?}");
 }

@@ -15,18 +15,18 @@ use super::{EventsApi, Occurrence, RecorderOptions};
 use crate::client::{Client, Error};
 use crate::metrics::EventMetrics;
 
-/// How many events are on their way to the API server at once.
+/// The maximum number of events that are written at once.
 const AT_ONCE: usize = 16;
 
 /// How often an event is tried, and how long to wait in between.
 const ATTEMPTS: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How long what waits may take to be written after a stop.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long events that wait may take to be written after a stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long losses are gathered before the log tells of them in one line.
-const SUMMARY: Duration = Duration::from_secs(10);
+/// The interval in which lost events are summed up in one log line.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn start(
     client: Client,
@@ -45,14 +45,14 @@ pub(super) fn start(
         reporter: Reporter::new(component),
         correlator: Correlator::default(),
         names: Names::new(world.random().clone()),
-        on_their_way: BTreeMap::new(),
+        in_flight: BTreeMap::new(),
         losses: Losses::new(component, options.metrics),
     };
     let (stopping, clock) = (world.tasks().stopping().clone(), world.clock().clone());
     world.tasks().spawn("event recorder", async move {
         let deadline = async {
             stopping.cancelled().await;
-            clock.sleep(LAST_WORDS).await;
+            clock.sleep(STOP_TIMEOUT).await;
         };
         let is_done = tokio::select! {
             biased;
@@ -62,7 +62,7 @@ pub(super) fn start(
         if !is_done {
             writer.give_up(waiting.len() as u64);
         }
-        writer.losses.tell();
+        writer.losses.log_summary();
     });
 }
 
@@ -74,35 +74,34 @@ struct Writer {
     reporter: Reporter,
     correlator: Correlator,
     names: Names,
-    /// The events of which a write is on its way, each with the newer state that
-    /// waits behind it.
-    on_their_way: BTreeMap<Id, OnItsWay>,
+    /// The events that are being written, each with the newer state that waits behind that write.
+    in_flight: BTreeMap<Id, InFlight>,
     losses: Losses,
 }
 
-struct OnItsWay {
-    /// How many occurrences the write tells of.
-    tells: u64,
+struct InFlight {
+    /// The number of occurrences that the write reports.
+    occurrences: u64,
     next: Option<Write>,
 }
 
 /// A request that may be sent again: it does the same once more.
 struct Write {
-    how: How,
+    operation: Operation,
     record: Record,
-    /// How many occurrences nobody will hear of if it fails.
-    tells: u64,
+    /// The number of occurrences that are lost if it fails.
+    occurrences: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum How {
+enum Operation {
     Create,
-    /// If the event is gone by now, it is created as it should be.
+    /// If the event does not exist any more, it is created.
     Count,
 }
 
 impl Writer {
-    /// Writes what comes; after a stop, what has come.
+    /// Writes events as they arrive; after a stop, those that have arrived.
     async fn run(&mut self, waiting: &mut mpsc::Receiver<Box<Occurrence>>) {
         let (stopping, clock) = (
             self.world.tasks().stopping().clone(),
@@ -121,7 +120,7 @@ impl Writer {
                 }
                 Some((id, ended)) = writes.next(), if !writes.is_empty() => self.settle(id, ended),
                 () = clock.sleep_until(summary.unwrap_or(Moment::START)), if summary.is_some() => {
-                    self.losses.tell();
+                    self.losses.log_summary();
                     None
                 }
                 next = waiting.recv(), if more_to_come && writes.len() < AT_ONCE => {
@@ -147,75 +146,85 @@ impl Writer {
             return None;
         };
         let record = Record::new(self.api, &self.reporter, occurrence, &event, message);
-        let how = match event.count {
-            1 => How::Create,
-            _ => How::Count,
+        let operation = match event.count {
+            1 => Operation::Create,
+            _ => Operation::Count,
         };
-        if let Some(before) = self.on_their_way.get_mut(&id) {
-            let tells = before.next.as_ref().map_or(0, |next| next.tells) + 1;
-            before.next = Some(Write { how, record, tells });
+        if let Some(before) = self.in_flight.get_mut(&id) {
+            let occurrences = before.next.as_ref().map_or(0, |next| next.occurrences) + 1;
+            before.next = Some(Write {
+                operation,
+                record,
+                occurrences,
+            });
             return None;
         }
         Some(self.send(
             id,
             Write {
-                how,
+                operation,
                 record,
-                tells: 1,
+                occurrences: 1,
             },
         ))
     }
 
     fn send(&mut self, id: Id, write: Write) -> (Id, Write) {
-        let tells = write.tells;
-        self.on_their_way
-            .insert(id.clone(), OnItsWay { tells, next: None });
+        let occurrences = write.occurrences;
+        self.in_flight.insert(
+            id.clone(),
+            InFlight {
+                occurrences,
+                next: None,
+            },
+        );
         (id, write)
     }
 
-    /// What to write after a write has ended: what has been counted meanwhile.
+    /// The next write after one has ended: the state that was counted meanwhile.
     fn settle(&mut self, id: Id, ended: Ended) -> Option<(Id, Write)> {
-        let next = self.on_their_way.remove(&id).and_then(|own| own.next);
-        let Ended { how, failure } = ended;
-        let Some(Failure { error, tells }) = failure else {
+        let next = self.in_flight.remove(&id).and_then(|own| own.next);
+        let Ended { operation, failure } = ended;
+        let Some(Failure { error, occurrences }) = failure else {
             return next.map(|next| self.send(id, next));
         };
-        self.losses.failed(tells, &error);
-        match (next, how) {
-            // The event is not there to be counted up.
-            (Some(next), How::Create) => {
-                let anew = Write { how, ..next };
+        self.losses.failed(occurrences, &error);
+        match (next, operation) {
+            // The event does not exist, so its count cannot be updated.
+            (Some(next), Operation::Create) => {
+                let anew = Write { operation, ..next };
                 Some(self.send(id, anew))
             }
-            (Some(next), How::Count) => Some(self.send(id, next)),
-            (None, How::Create) => {
+            (Some(next), Operation::Count) => Some(self.send(id, next)),
+            (None, Operation::Create) => {
                 self.correlator.forget(&id);
                 None
             }
-            (None, How::Count) => None,
+            (None, Operation::Count) => None,
         }
     }
 
-    /// The end has come: what is on its way and what waits is lost.
+    /// Counts the events that are still in flight or waiting as lost.
     fn give_up(&mut self, waiting: u64) {
-        let own = |one: &OnItsWay| one.tells + one.next.as_ref().map_or(0, |next| next.tells);
-        let on_their_way: u64 = self.on_their_way.values().map(own).sum();
-        self.losses.stopped(waiting + on_their_way);
+        let own =
+            |one: &InFlight| one.occurrences + one.next.as_ref().map_or(0, |next| next.occurrences);
+        let in_flight: u64 = self.in_flight.values().map(own).sum();
+        self.losses.stopped(waiting + in_flight);
     }
 }
 
-/// How a write has ended.
+/// The result of a write.
 struct Ended {
-    how: How,
+    operation: Operation,
     failure: Option<Failure>,
 }
 
 struct Failure {
     error: Error,
-    tells: u64,
+    occurrences: u64,
 }
 
-/// Brings single writes to the API server.
+/// Sends single writes to the API server.
 struct Delivery {
     client: Client,
     world: World,
@@ -230,21 +239,21 @@ impl Delivery {
                 break None;
             };
             if !is_passing(&error) || attempt == ATTEMPTS || stopping.is_cancelled() {
-                let tells = write.tells;
-                break Some(Failure { error, tells });
+                let occurrences = write.occurrences;
+                break Some(Failure { error, occurrences });
             }
             attempt += 1;
             let pause = self.world.clock().sleep(PAUSE);
             stopping.run_until_cancelled(pause).await;
         };
-        let how = write.how;
-        Ended { how, failure }
+        let operation = write.operation;
+        Ended { operation, failure }
     }
 
     async fn send(&self, write: &mut Write) -> Result<(), Error> {
-        if write.how == How::Count {
+        if write.operation == Operation::Count {
             match write.record.update(&self.client).await {
-                Err(error) if error.is_not_found() => write.how = How::Create,
+                Err(error) if error.is_not_found() => write.operation = Operation::Create,
                 outcome => return outcome,
             }
         }
@@ -262,16 +271,16 @@ fn is_passing(error: &Error) -> bool {
     matches!(error, Error::Transport { .. }) || error.code() == 429 || error.code() >= 500
 }
 
-/// What was lost, and what of it was logged.
+/// Counts lost events, and logs them in summary.
 struct Losses {
     component: String,
     metrics: EventMetrics,
-    /// How many that found the queue full have been logged.
-    told_full: u64,
-    /// How many failures have not been logged.
+    /// The number of events dropped because of a full queue that were logged.
+    logged_full: u64,
+    /// The number of failures that were not logged yet.
     failed: u64,
     last_error: Option<String>,
-    /// When to tell of them.
+    /// When to log the next summary.
     due: Option<Moment>,
 }
 
@@ -279,7 +288,7 @@ impl Losses {
     fn new(component: &str, metrics: EventMetrics) -> Self {
         Losses {
             component: component.to_owned(),
-            told_full: metrics.queue_full.get(),
+            logged_full: metrics.queue_full.get(),
             metrics,
             failed: 0,
             last_error: None,
@@ -289,7 +298,7 @@ impl Losses {
 
     fn failed(&mut self, events: u64, error: &Error) {
         self.metrics.failed.inc_by(events);
-        // In a namespace that goes away nobody expects to read it.
+        // In a namespace that is being deleted, the event would be deleted too.
         if !error.is_namespace_gone() {
             self.failed += events;
             self.last_error = Some(error.to_string());
@@ -300,30 +309,33 @@ impl Losses {
         self.metrics.failed.inc_by(events);
         self.failed += events;
         if events > 0 {
-            let why = format!("not written within {LAST_WORDS:?} after the stop");
+            let why = format!("not written within {STOP_TIMEOUT:?} after the stop");
             self.last_error = Some(why);
         }
     }
 
-    fn untold_full(&self) -> u64 {
-        self.metrics.queue_full.get().saturating_sub(self.told_full)
+    fn unlogged_full(&self) -> u64 {
+        self.metrics
+            .queue_full
+            .get()
+            .saturating_sub(self.logged_full)
     }
 
     /// Schedules the log line about losses.
     fn look(&mut self, now: Moment) {
-        if self.due.is_none() && (self.failed > 0 || self.untold_full() > 0) {
-            self.due = Some(now + SUMMARY);
+        if self.due.is_none() && (self.failed > 0 || self.unlogged_full() > 0) {
+            self.due = Some(now + SUMMARY_INTERVAL);
         }
     }
 
-    /// Tells of all losses since the last time, in one line.
-    fn tell(&mut self) {
-        let (queue_full, failed) = (self.untold_full(), self.failed);
+    /// Logs all losses since the last summary in one line.
+    fn log_summary(&mut self) {
+        let (queue_full, failed) = (self.unlogged_full(), self.failed);
         self.due = None;
         if queue_full == 0 && failed == 0 {
             return;
         }
-        self.told_full += queue_full;
+        self.logged_full += queue_full;
         self.failed = 0;
         let last_error = self.last_error.take().unwrap_or_default();
         tracing::warn!(

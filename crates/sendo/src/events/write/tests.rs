@@ -425,7 +425,7 @@ async fn a_stop_does_not_wait_for_a_server_that_does_not_answer() {
     let _unanswered = api.expect(Method::POST, EVENTS).await;
     let before = world.clock().now();
     world.tasks().stop().await;
-    assert_eq!(world.clock().now() - before, LAST_WORDS);
+    assert_eq!(world.clock().now() - before, STOP_TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! The queue as plain data: every change is a function of the state and of the
-//! moment it is told. No lock, no clock, no task.
+//! The queue as plain data: every change is a function of the state and of the time it is given. No
+//! lock, no clock, no task.
 
 mod entry;
 
@@ -227,7 +227,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             key: entry.key.clone(),
             attempts: entry.attempts.into(),
             priority: entry.priority,
-            reasons: self.reasons.tell(std::mem::take(&mut entry.reasons)),
+            reasons: self.reasons.decode(std::mem::take(&mut entry.reasons)),
             waited: now.since(since),
         })
     }

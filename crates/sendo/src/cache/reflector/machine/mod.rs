@@ -26,8 +26,7 @@ pub(super) struct Machine {
     hold: Hold,
     phase: Phase,
     backoff: Backoff,
-    /// Whether lists are asked for as streams: until the API server shows that
-    /// it cannot do that.
+    /// Whether lists are requested as streams: until the API server shows that it cannot do that.
     streams: bool,
 }
 
@@ -46,8 +45,8 @@ enum Phase {
     },
     Listing {
         page: Option<String>,
-        /// Whether to ask for pages. A list too long to page through before its
-        /// first page is too old is asked for in one piece.
+        /// Whether to ask for pages. A list too long to page through before its first page is too
+        /// old is requested in one piece.
         paged: bool,
         objects: Vec<(ObjectKey, Held)>,
         unreadable: Vec<Undecoded>,
@@ -186,7 +185,7 @@ impl Machine {
             // Some servers send no bookmarks of a kind that nobody changes, so it
             // is no failure. If the connection is dead, opening the next one is.
             Input::Silent => self.go_on(),
-            // Else a server that closes every watch at once would be asked without end.
+            // Otherwise a server that closes every watch at once would get requests without end.
             Input::Ended { lived } => {
                 let error = WatchError::Other("the watch ended as soon as it began".to_owned());
                 self.failed(error, lived)
