@@ -20,7 +20,7 @@ use crate::own_controllers::api_services;
 use crate::own_controllers::definitions;
 use crate::pages;
 use crate::read;
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::request::Request;
 use crate::request::body::Body;
 use crate::request::in_flight::lasts;
@@ -76,7 +76,7 @@ async fn answer<B>(
     caller: Option<&User>,
     request: &mut Request,
     body: B,
-) -> Result<Answer, Status>
+) -> Result<ApiResponse, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -89,8 +89,8 @@ where
     }
     check_timeout(request)?;
     request.user = authenticate(&server.access, caller, request).await?;
-    let Some(_place) = server.in_flight.enter(request) else {
-        return Ok(Answer::Busy);
+    let Some(_place) = server.in_flight.acquire(request) else {
+        return Ok(ApiResponse::Busy);
     };
     let permit = authorise(&server.access, request).await?;
     if request.has_use_for_a_body() {
@@ -125,14 +125,14 @@ fn check_timeout(request: &Request) -> Result<(), Status> {
 }
 
 /// The answer to a request whose target is no path: `*`, or one that cannot be parsed.
-fn of_no_path(request: &Request) -> Option<Answer> {
+fn of_no_path(request: &Request) -> Option<ApiResponse> {
     if request.is_misspelt() {
         let text = "400 Bad Request".to_owned();
-        return Some(Answer::Text(StatusCode::BAD_REQUEST, text));
+        return Some(ApiResponse::Text(StatusCode::BAD_REQUEST, text));
     }
     (request.path == "*").then(|| match request.method {
-        Method::OPTIONS => Answer::Empty(StatusCode::OK),
-        _ => Answer::page_not_found(),
+        Method::OPTIONS => ApiResponse::Empty(StatusCode::OK),
+        _ => ApiResponse::page_not_found(),
     })
 }
 
@@ -142,7 +142,7 @@ async fn on_resource(
     request: &mut Request,
     permit: &Permit,
     path: &ResourcePath,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let catalog = server.catalog();
     let (resource, action) = match route::route(&catalog, permit, &request.method, path) {
         Ok(route) => route,
@@ -168,7 +168,7 @@ async fn on_resource(
 }
 
 /// Does what was allowed.
-async fn act(call: &Call<'_>, action: &Action) -> Result<Answer, Status> {
+async fn act(call: &Call<'_>, action: &Action) -> Result<ApiResponse, Status> {
     if action.subresource().is_some() {
         return subresource::answer(call, action).await;
     }

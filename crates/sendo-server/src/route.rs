@@ -11,7 +11,7 @@ use sendo_apimachinery::Status;
 
 use crate::access::authorise::Permit;
 use crate::catalog::{Catalog, Resource};
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::request::path::{Prefix, ResourcePath, Verb};
 
 /// What a request on a resource is to do: the verb that was allowed, and on what.
@@ -42,7 +42,7 @@ pub(crate) enum NoRoute {
     /// The path is in an API, which answers with a Status.
     Status(Status),
     /// The path is not in any API.
-    Page(Answer),
+    Page(ApiResponse),
 }
 
 impl From<Status> for NoRoute {
@@ -59,9 +59,9 @@ pub(crate) fn route(
     path: &ResourcePath,
 ) -> Result<(Arc<Resource>, Action), NoRoute> {
     if catalog.is_remote(&path.group, &path.version) {
-        return Err(NoRoute::Page(Answer::unavailable()));
+        return Err(NoRoute::Page(ApiResponse::unavailable()));
     }
-    let page = || NoRoute::Page(Answer::page_not_found());
+    let page = || NoRoute::Page(ApiResponse::page_not_found());
     let group = catalog.group(&path.group).ok_or_else(page)?;
     let found = catalog.find(&path.group, &path.version, &path.resource);
     let resource = found.ok_or_else(|| {
@@ -205,7 +205,7 @@ fn serves_custom(resource: &Resource, verb: Verb, path: &ResourcePath) -> Result
     let of_all = resource.is_namespaced() && matches!(verb, Verb::List | Verb::Watch);
     let misplaced = resource.is_namespaced() != in_namespace && !of_all;
     if misplaced || !path.rest.is_empty() && path.prefix != Some(Prefix::Proxy) {
-        return Err(NoRoute::Page(Answer::page_not_found()));
+        return Err(NoRoute::Page(ApiResponse::page_not_found()));
     }
     if let Some(name) = &path.subresource
         && resource.facts.subresource(name).is_none()

@@ -9,16 +9,16 @@ const LONGEST_LINE: usize = 16_384;
 
 /// Why an expression does not compile.
 ///
-/// Shown as cel-go shows it: each issue with its place and the line it is in.
+/// Shown as cel-go shows it: each issue with its offset and the line it is in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Issues {
     text: String,
 }
 
-/// One thing that is wrong at a place, counted in characters.
+/// One thing that is wrong at an offset, counted in characters.
 #[derive(Clone, Debug)]
 pub(super) struct Issue {
-    pub(super) place: u32,
+    pub(super) offset: u32,
     pub(super) message: String,
 }
 
@@ -32,7 +32,7 @@ impl Issues {
     pub(super) fn new(source: &str, mut issues: Vec<Issue>) -> Self {
         let left_off = issues.len().saturating_sub(MOST);
         issues.truncate(MOST);
-        issues.sort_by_key(|issue| issue.place);
+        issues.sort_by_key(|issue| issue.offset);
         let mut lines: Vec<String> = issues.iter().map(|issue| shown(source, issue)).collect();
         if left_off > 0 {
             lines.push(format!("{left_off} more errors were truncated"));
@@ -47,7 +47,7 @@ fn shown(source: &str, issue: &Issue) -> String {
     if source.is_empty() {
         return format!("ERROR: <input>:1:0: {}", issue.message);
     }
-    let mut rest = issue.place as usize;
+    let mut rest = issue.offset as usize;
     let mut lines = source.split('\n').enumerate();
     let (number, line) = loop {
         match lines.next() {

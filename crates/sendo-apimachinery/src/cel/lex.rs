@@ -17,11 +17,11 @@ pub(super) enum Token {
     End,
 }
 
-/// A token with its place in characters and the text it came from.
+/// A token with its offset in characters and the text it came from.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
+pub(super) struct Lexeme {
     pub(super) token: Token,
-    pub(super) place: u32,
+    pub(super) offset: u32,
     pub(super) text: String,
 }
 
@@ -34,7 +34,7 @@ const MARKS: [&str; 24] = [
 const KEYWORDS: [&str; 4] = ["in", "true", "false", "null"];
 
 /// Reads all tokens; what is no token is reported and skipped.
-pub(super) fn tokens(source: &str) -> (Vec<Spot>, Vec<Issue>) {
+pub(super) fn tokens(source: &str) -> (Vec<Lexeme>, Vec<Issue>) {
     let mut lexer = Lexer {
         chars: source.chars().collect(),
         at: 0,
@@ -45,17 +45,17 @@ pub(super) fn tokens(source: &str) -> (Vec<Spot>, Vec<Issue>) {
         lexer.skip_blanks();
         let start = lexer.at;
         if start == lexer.chars.len() {
-            spots.push(Spot {
+            spots.push(Lexeme {
                 token: Token::End,
-                place: start as u32,
+                offset: start as u32,
                 text: "<EOF>".to_owned(),
             });
             return (spots, lexer.issues);
         }
         match lexer.next() {
-            Some(token) => spots.push(Spot {
+            Some(token) => spots.push(Lexeme {
                 token,
-                place: start as u32,
+                offset: start as u32,
                 text: lexer.text(start, lexer.at),
             }),
             None => {
@@ -66,7 +66,7 @@ pub(super) fn tokens(source: &str) -> (Vec<Spot>, Vec<Issue>) {
                     lexer.text(start, lexer.at)
                 );
                 lexer.issues.push(Issue {
-                    place: start as u32,
+                    offset: start as u32,
                     message,
                 });
             }

@@ -13,12 +13,12 @@ type Result<T> = std::result::Result<T, Stop>;
 /// A call of a function by its name.
 pub(super) fn global_call(
     parser: &mut Parser,
-    place: u32,
+    offset: u32,
     function: String,
     args: Vec<Expr>,
 ) -> Result<Expr> {
     if function != "has" || args.len() != 1 {
-        return parser.call(place, &function, args);
+        return parser.call(offset, &function, args);
     }
     let arg = args.into_iter().next().ok_or(Stop::Reported)?;
     match arg.kind {
@@ -32,11 +32,11 @@ pub(super) fn global_call(
                 field,
                 test: true,
             };
-            parser.node(place, kind)
+            parser.node(offset, kind)
         }
         _ => {
-            let place = parser.places.get(arg.id);
-            Err(parser.report(place, "invalid argument to has() macro"))
+            let offset = parser.offsets.get(arg.id);
+            Err(parser.report(offset, "invalid argument to has() macro"))
         }
     }
 }
@@ -44,12 +44,12 @@ pub(super) fn global_call(
 /// A call of a function on a value.
 pub(super) fn member_call(
     parser: &mut Parser,
-    place: u32,
+    offset: u32,
     target: Expr,
     function: String,
     args: Vec<Expr>,
 ) -> Result<Expr> {
-    let mut expansion = Expansion { parser, place };
+    let mut expansion = Expansion { parser, offset };
     let count = args.len();
     let mut args = args.into_iter();
     let mut next = || args.next().ok_or(Stop::Reported);
@@ -98,9 +98,9 @@ pub(super) fn member_call(
         ("optMap" | "optFlatMap", 2) => {
             let (variable, transform) = (next()?, next()?);
             let Kind::Ident(name) = variable.kind else {
-                let place = expansion.parser.places.get(variable.id);
+                let offset = expansion.parser.offsets.get(variable.id);
                 let message = format!("{function}() variable name must be a simple identifier");
-                return Err(expansion.parser.report(place, message));
+                return Err(expansion.parser.report(offset, message));
             };
             expansion.optional(&function, target, name, transform)
         }
@@ -137,15 +137,15 @@ impl Over {
     }
 }
 
-/// Makes nodes at the place of a macro's call.
+/// Makes nodes at the offset of a macro's call.
 struct Expansion<'p> {
     parser: &'p mut Parser,
-    place: u32,
+    offset: u32,
 }
 
 impl Expansion<'_> {
     fn node(&mut self, kind: Kind) -> Result<Expr> {
-        self.parser.node(self.place, kind)
+        self.parser.node(self.offset, kind)
     }
 
     fn ident(&mut self, name: &str) -> Result<Expr> {
@@ -161,7 +161,7 @@ impl Expansion<'_> {
     }
 
     fn call(&mut self, function: &str, args: Vec<Expr>) -> Result<Expr> {
-        self.parser.call(self.place, function, args)
+        self.parser.call(self.offset, function, args)
     }
 
     fn member(&mut self, function: &str, target: Expr, args: Vec<Expr>) -> Result<Expr> {
@@ -173,13 +173,13 @@ impl Expansion<'_> {
     }
 
     fn variable(&mut self, arg: &Expr, otherwise: &str) -> Result<String> {
-        let place = self.parser.places.get(arg.id);
+        let offset = self.parser.offsets.get(arg.id);
         let Kind::Ident(name) = &arg.kind else {
-            return Err(self.parser.report(place, otherwise));
+            return Err(self.parser.report(offset, otherwise));
         };
         if name == ACCUMULATOR || name == OLD_ACCUMULATOR {
             let message = "iteration variable overwrites accumulator variable";
-            return Err(self.parser.report(place, message));
+            return Err(self.parser.report(offset, message));
         }
         Ok(name.clone())
     }
@@ -188,9 +188,9 @@ impl Expansion<'_> {
         let one = self.variable(first, "argument must be a simple name")?;
         let other = self.variable(second, "argument must be a simple name")?;
         if one == other {
-            let place = self.parser.places.get(second.id);
+            let offset = self.parser.offsets.get(second.id);
             let message = format!("duplicate variable name: {one}");
-            return Err(self.parser.report(place, message));
+            return Err(self.parser.report(offset, message));
         }
         Ok((one, other))
     }
@@ -313,7 +313,7 @@ impl Expansion<'_> {
         name: String,
         transform: Expr,
     ) -> Result<Expr> {
-        let again = target.copy(&mut self.parser.places);
+        let again = target.copy(&mut self.parser.offsets);
         let value = self.member("value", again, Vec::new())?;
         let mut bound = self.bind(name, value, transform)?;
         if function == "optMap" {
@@ -330,9 +330,9 @@ impl Expansion<'_> {
             target.kind,
             Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }
         ) {
-            let place = self.parser.places.get(target.id);
+            let offset = self.parser.offsets.get(target.id);
             let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
-            return Err(self.parser.report(place, message));
+            return Err(self.parser.report(offset, message));
         }
         let name = self.variable(variable, "argument is not an identifier")?;
         let input = self.ident(INPUT)?;

@@ -7,23 +7,23 @@ use super::issues::{Issue, Issues};
 /// Checking and evaluation recurse this far and no further, whatever thread they run on.
 const MAX_DEPTH: u16 = 250;
 
-/// An expression with the places of its parts.
+/// An expression with the offsets of its parts.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) source: String,
     pub(super) root: Expr,
-    pub(super) places: Places,
+    pub(super) offsets: Offsets,
 }
 
 /// The position of each node in the source, in characters, by its id.
 #[derive(Debug, Default)]
-pub(super) struct Places(Vec<u32>);
+pub(super) struct Offsets(Vec<u32>);
 
-impl Places {
-    /// An id for a node at a place.
-    pub(super) fn add(&mut self, place: u32) -> u32 {
+impl Offsets {
+    /// An id for a node at an offset.
+    pub(super) fn add(&mut self, offset: u32) -> u32 {
         let id = self.0.len();
-        self.0.push(place);
+        self.0.push(offset);
         id as u32
     }
 
@@ -138,9 +138,9 @@ impl Expr {
     }
 
     /// A copy with ids of its own.
-    pub(super) fn copy(&self, places: &mut Places) -> Expr {
-        let id = places.add(places.get(self.id));
-        let mut boxed = |expr: &Expr| Box::new(expr.copy(places));
+    pub(super) fn copy(&self, offsets: &mut Offsets) -> Expr {
+        let id = offsets.add(offsets.get(self.id));
+        let mut boxed = |expr: &Expr| Box::new(expr.copy(offsets));
         let kind = match &self.kind {
             Kind::Literal(literal) => Kind::Literal(literal.clone()),
             Kind::Ident(name) => Kind::Ident(name.clone()),
@@ -160,13 +160,13 @@ impl Expr {
             } => Kind::Call {
                 function: function.clone(),
                 target: target.as_deref().map(boxed),
-                args: args.iter().map(|arg| arg.copy(places)).collect(),
+                args: args.iter().map(|arg| arg.copy(offsets)).collect(),
             },
             Kind::List(items) => Kind::List(
                 items
                     .iter()
                     .map(|item| Item {
-                        value: item.value.copy(places),
+                        value: item.value.copy(offsets),
                         optional: item.optional,
                     })
                     .collect(),
@@ -175,25 +175,25 @@ impl Expr {
                 entries
                     .iter()
                     .map(|entry| Entry {
-                        key: entry.key.copy(places),
-                        value: entry.value.copy(places),
+                        key: entry.key.copy(offsets),
+                        value: entry.value.copy(offsets),
                         optional: entry.optional,
                     })
                     .collect(),
             ),
             Kind::Struct { name, fields } => Kind::Struct {
                 name: name.clone(),
-                fields: fields.iter().map(|field| field.copy(places)).collect(),
+                fields: fields.iter().map(|field| field.copy(offsets)).collect(),
             },
             Kind::Fold(fold) => Kind::Fold(Box::new(Fold {
-                range: fold.range.copy(places),
+                range: fold.range.copy(offsets),
                 variable: fold.variable.clone(),
                 second: fold.second.clone(),
                 accumulator: fold.accumulator.clone(),
-                init: fold.init.copy(places),
-                condition: fold.condition.copy(places),
-                step: fold.step.copy(places),
-                result: fold.result.copy(places),
+                init: fold.init.copy(offsets),
+                condition: fold.condition.copy(offsets),
+                step: fold.step.copy(offsets),
+                result: fold.result.copy(offsets),
             })),
         };
         Expr {
@@ -243,6 +243,6 @@ pub(super) struct TooDeep;
 impl TooDeep {
     pub(super) fn issues(self, source: &str) -> Issues {
         let message = format!("expression recursion limit exceeded: {MAX_DEPTH}");
-        Issues::new(source, vec![Issue { place: 0, message }])
+        Issues::new(source, vec![Issue { offset: 0, message }])
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::document::{Document, Look, Numbers};
+use super::document::{Document, Numbers, ValueView};
 use super::{Decoded, FieldValidation, json, older, typed, untyped, yaml};
 use crate::go_text::go_quote;
 use crate::schema::{SchemaRef, Types};
@@ -262,8 +262,8 @@ impl Named {
     fn from_document(document: &Document<'_>) -> Result<Self, String> {
         let (mut api_version, mut kind) = ("", "");
         match document.root().look() {
-            Look::Null => {}
-            Look::Map(members) => {
+            ValueView::Null => {}
+            ValueView::Map(members) => {
                 for (name, member) in members {
                     let place = match name {
                         "apiVersion" => &mut api_version,
@@ -271,8 +271,8 @@ impl Named {
                         _ => continue,
                     };
                     match member.look() {
-                        Look::Text(text) => *place = text,
-                        Look::Null => {}
+                        ValueView::Text(text) => *place = text,
+                        ValueView::Null => {}
                         other => {
                             return Err(unmarshal(
                                 other.type_name(),

@@ -95,7 +95,7 @@ impl Document<'_> {
 }
 
 /// What a value is.
-pub(super) enum Look<'d> {
+pub(super) enum ValueView<'d> {
     Null,
     Bool(bool),
     /// A number as it was written.
@@ -105,16 +105,16 @@ pub(super) enum Look<'d> {
     Map(Members<'d>),
 }
 
-impl Look<'_> {
+impl ValueView<'_> {
     /// The name of the type in Go's messages.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
-            Look::Null => "null",
-            Look::Bool(_) => "bool",
-            Look::Number(_) => "number",
-            Look::Text(_) => "string",
-            Look::List(_) => "array",
-            Look::Map(_) => "object",
+            ValueView::Null => "null",
+            ValueView::Bool(_) => "bool",
+            ValueView::Number(_) => "number",
+            ValueView::Text(_) => "string",
+            ValueView::List(_) => "array",
+            ValueView::Map(_) => "object",
         }
     }
 }
@@ -127,14 +127,14 @@ pub(super) struct Cursor<'d> {
 }
 
 impl<'d> Cursor<'d> {
-    pub(super) fn look(self) -> Look<'d> {
+    pub(super) fn look(self) -> ValueView<'d> {
         match &self.nodes[self.at] {
-            Node::Null => Look::Null,
-            Node::Bool(value) => Look::Bool(*value),
-            Node::Number(text) => Look::Number(text),
-            Node::Text(text) => Look::Text(text),
-            Node::List { end } => Look::List(self.items(*end)),
-            Node::Map { end } => Look::Map(Members(self.items(*end))),
+            Node::Null => ValueView::Null,
+            Node::Bool(value) => ValueView::Bool(*value),
+            Node::Number(text) => ValueView::Number(text),
+            Node::Text(text) => ValueView::Text(text),
+            Node::List { end } => ValueView::List(self.items(*end)),
+            Node::Map { end } => ValueView::Map(Members(self.items(*end))),
         }
     }
 

@@ -10,15 +10,15 @@ use crate::schema::{GoName, SchemaRef, Shape};
 const NUMBER_AS_TEXT: &str = "cannot convert int64 to string";
 
 /// Why a value cannot become one of its type; the first reason in the order of declaration.
-pub(super) fn fault(value: &Value, place: SchemaRef<'_>) -> Option<String> {
-    match (place.shape(), value) {
+pub(super) fn fault(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
+    match (schema.shape(), value) {
         (_, Value::Null) | (Shape::Any | Shape::Raw(_), _) => None,
         (Shape::Object(object), Value::Object(members)) => object.declared().find_map(|field| {
             let member = members.get(field.name.as_ref())?;
-            let inner = place.at(&field.schema);
+            let inner = schema.at(&field.schema);
             let fault = fault(member, inner)?;
             let of_text = fault == NUMBER_AS_TEXT && matches!(inner.shape(), Shape::String);
-            Some(match named_type(place, &field.name).filter(|_| of_text) {
+            Some(match named_type(schema, &field.name).filter(|_| of_text) {
                 Some(name) => format!("cannot convert int64 to {name}"),
                 None => fault,
             })
@@ -26,11 +26,11 @@ pub(super) fn fault(value: &Value, place: SchemaRef<'_>) -> Option<String> {
         (Shape::Object(_), other) => Some(format!("cannot restore struct from: {}", kind(other))),
         (Shape::Map(values), Value::Object(members)) => members
             .values()
-            .find_map(|member| fault(member, place.at(values))),
+            .find_map(|member| fault(member, schema.at(values))),
         (Shape::Map(_), other) => Some(format!("cannot restore map from {}", kind(other))),
         (Shape::List(list), Value::Array(items)) => items
             .iter()
-            .find_map(|item| fault(item, place.at(&list.items))),
+            .find_map(|item| fault(item, schema.at(&list.items))),
         (Shape::List(_), other) => Some(format!("cannot restore slice from {}", kind(other))),
         (shape, value) => scalar(shape, value),
     }
@@ -79,9 +79,9 @@ fn read_by_itself(shape: &Shape, value: &Value) -> Option<String> {
 }
 
 /// The name of a field's type, where it is text by another name.
-fn named_type(place: SchemaRef<'_>, field: &str) -> Option<&'static str> {
-    let id = place.type_id()?;
-    GoName::for_field(&place.types().name(id), field).go_type
+fn named_type(schema: SchemaRef<'_>, field: &str) -> Option<&'static str> {
+    let id = schema.type_id()?;
+    GoName::for_field(&schema.types().name(id), field).go_type
 }
 
 /// What Go's reflection calls a value.

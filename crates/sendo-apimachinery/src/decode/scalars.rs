@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use serde_json::Value;
 
-use super::document::Look;
+use super::document::ValueView;
 use crate::quantity::Quantity;
 use crate::schema::Shape;
 
@@ -31,36 +31,36 @@ pub(super) enum ScalarError {
 type Scalar = Result<Option<Value>, ScalarError>;
 
 /// Reads a value that is neither object nor list. `None` is Go's zero time.
-pub(super) fn read(shape: &Shape, look: &Look<'_>) -> Scalar {
+pub(super) fn read(shape: &Shape, look: &ValueView<'_>) -> Scalar {
     match (shape, look) {
-        (Shape::Boolean, Look::Bool(value)) => Ok(Some((*value).into())),
-        (Shape::String, Look::Text(text)) => Ok(Some((*text).into())),
-        (Shape::Int32, Look::Number(text)) => match text.parse::<i32>() {
+        (Shape::Boolean, ValueView::Bool(value)) => Ok(Some((*value).into())),
+        (Shape::String, ValueView::Text(text)) => Ok(Some((*text).into())),
+        (Shape::Int32, ValueView::Number(text)) => match text.parse::<i32>() {
             Ok(number) => Ok(Some(number.into())),
             Err(_) => wrong_type(format!("number {text}")),
         },
-        (Shape::Int64, Look::Number(text)) => match text.parse::<i64>() {
+        (Shape::Int64, ValueView::Number(text)) => match text.parse::<i64>() {
             Ok(number) => Ok(Some(number.into())),
             Err(_) => wrong_type(format!("number {text}")),
         },
-        (Shape::Double, Look::Number(text)) => match text.parse::<f64>() {
+        (Shape::Double, ValueView::Number(text)) => match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Some(as_go_writes(number))),
             _ => wrong_type(format!("number {text}")),
         },
-        (Shape::Bytes, Look::Text(text)) => bytes(text),
-        (Shape::Quantity, Look::Text(text)) => quantity(text),
-        (Shape::Quantity, Look::Number(text)) => quantity(text),
+        (Shape::Bytes, ValueView::Text(text)) => bytes(text),
+        (Shape::Quantity, ValueView::Text(text)) => quantity(text),
+        (Shape::Quantity, ValueView::Number(text)) => quantity(text),
         (Shape::Quantity, _) => Err(ScalarError::Unreadable(
             crate::quantity::QuantityError::Format.to_string(),
         )),
-        (Shape::IntOrString, Look::Text(text)) => Ok(Some((*text).into())),
-        (Shape::IntOrString, Look::Number(text)) => match text.parse::<i32>() {
+        (Shape::IntOrString, ValueView::Text(text)) => Ok(Some((*text).into())),
+        (Shape::IntOrString, ValueView::Number(text)) => match text.parse::<i32>() {
             Ok(number) => Ok(Some(number.into())),
             Err(_) => unreadable_type(format!("number {text}"), "int32"),
         },
         (Shape::IntOrString, other) => unreadable_type(other.type_name().to_owned(), "int32"),
-        (Shape::Time, Look::Text(text)) => time(text),
-        (Shape::MicroTime, Look::Text(text)) => micro_time(text),
+        (Shape::Time, ValueView::Text(text)) => time(text),
+        (Shape::MicroTime, ValueView::Text(text)) => micro_time(text),
         (Shape::Time | Shape::MicroTime, other) => {
             unreadable_type(other.type_name().to_owned(), "string")
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::document::{Cursor, Items, Look, MAX_DEPTH, Members};
+use super::document::{Cursor, Items, MAX_DEPTH, Members, ValueView};
 use super::problems::Problems;
 use super::scalars::{self, ScalarError};
 use super::untyped;
@@ -62,19 +62,21 @@ impl<'s> Reader<'s> {
             return Err("exceeded max depth".to_owned());
         }
         let look = source.look();
-        if let Look::Null = look {
+        if let ValueView::Null = look {
             return Ok(None);
         }
         match (schema.shape(), look) {
             (Shape::Any, _) => untyped::take(source, &mut self.problems, depth).map(Some),
             (Shape::Raw(raw), _) => self.raw(*raw, source, schema, owner, depth),
-            (Shape::Object(_), Look::Map(members)) => {
+            (Shape::Object(_), ValueView::Map(members)) => {
                 self.object(members, schema, so_far, depth).map(Some)
             }
-            (Shape::Map(_), Look::Map(members)) => {
+            (Shape::Map(_), ValueView::Map(members)) => {
                 self.map(members, schema, so_far, owner, depth).map(Some)
             }
-            (Shape::List(_), Look::List(items)) => self.list(items, schema, owner, depth).map(Some),
+            (Shape::List(_), ValueView::List(items)) => {
+                self.list(items, schema, owner, depth).map(Some)
+            }
             (shape, look) => match scalars::read(shape, &look) {
                 Ok(value) => Ok(value),
                 Err(ScalarError::WrongType { value, go_type }) => {
@@ -201,7 +203,7 @@ impl<'s> Reader<'s> {
         let mut unheard = Problems::default();
         let schemas = schema.types().named(JSON_SCHEMA);
         match (raw, source.look()) {
-            (Raw::SchemaOrList | Raw::SchemaOrStrings, Look::List(items)) => {
+            (Raw::SchemaOrList | Raw::SchemaOrStrings, ValueView::List(items)) => {
                 let mut list = Vec::new();
                 for item in items {
                     list.push(self.schema_or_other(item, schemas, owner, depth + 1)?);
@@ -226,7 +228,9 @@ impl<'s> Reader<'s> {
     ) -> Result<Value, String> {
         let heard = std::mem::take(&mut self.problems);
         let value = match (source.look(), schemas) {
-            (Look::Map(_), Some(schema)) => self.value(source, schema, Value::Null, owner, depth),
+            (ValueView::Map(_), Some(schema)) => {
+                self.value(source, schema, Value::Null, owner, depth)
+            }
             _ => untyped::take(source, &mut self.problems, depth).map(Some),
         };
         self.problems = heard;

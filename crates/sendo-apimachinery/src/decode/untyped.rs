@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::document::{Cursor, Look, MAX_DEPTH, number};
+use super::document::{Cursor, MAX_DEPTH, ValueView, number};
 use super::problems::Problems;
 
 /// A value that was read, and the members that were there twice.
@@ -28,13 +28,13 @@ pub(super) fn take(
         return Err("exceeded max depth".to_owned());
     }
     Ok(match source.look() {
-        Look::Null => Value::Null,
-        Look::Bool(value) => value.into(),
-        Look::Text(text) => text.into(),
-        Look::Number(text) => Value::Number(number(text).ok_or_else(|| {
+        ValueView::Null => Value::Null,
+        ValueView::Bool(value) => value.into(),
+        ValueView::Text(text) => text.into(),
+        ValueView::Number(text) => Value::Number(number(text).ok_or_else(|| {
             format!("json: cannot unmarshal number {text} into Go value of type float64")
         })?),
-        Look::List(items) => {
+        ValueView::List(items) => {
             let mut list = Vec::new();
             for (i, item) in items.enumerate() {
                 let outer = problems.enter_item(i);
@@ -43,7 +43,7 @@ pub(super) fn take(
             }
             Value::Array(list)
         }
-        Look::Map(members) => {
+        ValueView::Map(members) => {
             let mut map = Map::new();
             for (name, member) in members {
                 if map.contains_key(name) {

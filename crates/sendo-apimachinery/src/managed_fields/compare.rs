@@ -42,7 +42,7 @@ impl Comparison {
     }
 
     /// Takes in what is found one step down.
-    fn take(&mut self, found: Found, element: impl Fn() -> PathElement) {
+    fn take(&mut self, found: Difference, element: impl Fn() -> PathElement) {
         let below = found.below;
         let sets = [
             (&mut self.removed, found.is_removed, below.removed),
@@ -68,7 +68,7 @@ pub(super) fn compare(
 
 /// How values at one place differ: in themselves, and below.
 #[derive(Default)]
-struct Found {
+struct Difference {
     is_removed: bool,
     is_modified: bool,
     is_added: bool,
@@ -79,8 +79,8 @@ fn values(
     type_ref: TypeRef<'_>,
     old: Option<&Value>,
     new: Option<&Value>,
-) -> Result<Found, String> {
-    let mut found = Found::default();
+) -> Result<Difference, String> {
+    let mut found = Difference::default();
     if old.is_some() && old == new {
         return Ok(found);
     }
@@ -100,7 +100,7 @@ fn values(
     Ok(found)
 }
 
-impl Found {
+impl Difference {
     /// Compares values that are taken apart as given. Returns whether they were compared as one piece.
     fn shaped(
         &mut self,
@@ -201,28 +201,28 @@ impl Found {
 }
 
 /// Compares the items of one key; several of them are one piece together.
-fn same_items(list: &ListOf<'_>, old: &[&Value], new: &[&Value]) -> Result<Found, String> {
+fn same_items(list: &ListOf<'_>, old: &[&Value], new: &[&Value]) -> Result<Difference, String> {
     match (old, new) {
         ([], [item]) => values(list.items, None, Some(item)),
         ([item], []) => values(list.items, Some(item), None),
         ([old], [new]) => values(list.items, Some(old), Some(new)),
         (old, [_, _, ..]) if old.len() >= 2 => {
             let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| equals(a, b));
-            Ok(Found {
+            Ok(Difference {
                 is_modified: !same,
-                ..Found::default()
+                ..Difference::default()
             })
         }
         ([_, _, ..], new) => {
             let first = new.first().map(|item| values(list.items, None, Some(item)));
-            Ok(Found {
+            Ok(Difference {
                 is_removed: true,
                 ..first.transpose()?.unwrap_or_default()
             })
         }
         (old, _) => {
             let first = old.first().map(|item| values(list.items, Some(item), None));
-            Ok(Found {
+            Ok(Difference {
                 is_added: true,
                 ..first.transpose()?.unwrap_or_default()
             })

@@ -30,7 +30,7 @@ pub(super) fn fields_of(
     new: &Value,
     without: Without<'_>,
 ) -> Option<String> {
-    let mut walk = Walk {
+    let mut walk = SetWriter {
         out: String::with_capacity(1024),
     };
     walk.value(type_ref, Some(nothing), new, true, without)?;
@@ -67,11 +67,11 @@ fn has(set: Option<&FieldSet>, name: &str) -> bool {
         .is_some_and(|at| at.is_member)
 }
 
-struct Walk {
+struct SetWriter {
     out: String,
 }
 
-impl Walk {
+impl SetWriter {
     /// Writes what is new of a value. Returns whether that is anything.
     ///
     /// `counts` says whether the value itself may be had, and not just what is below it.

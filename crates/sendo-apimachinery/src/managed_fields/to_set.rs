@@ -17,23 +17,23 @@ pub(super) fn fields_of(value: &Value, schema: SchemaRef<'_>) -> FieldSet {
 
 /// What a value adds to a set: itself as one piece, or what is below it.
 #[derive(Default)]
-struct Found {
+struct Collected {
     is_piece: bool,
     below: FieldSet,
 }
 
-fn collect(value: &Value, type_ref: TypeRef<'_>) -> Found {
+fn collect(value: &Value, type_ref: TypeRef<'_>) -> Collected {
     let below = match type_ref.shaped(Some(value)) {
         Shaped::List(list) if !list.is_atomic() => of_items(value, &list),
         Shaped::Map(map) if !map.is_atomic => of_members(value, &map),
         _ => {
-            return Found {
+            return Collected {
                 is_piece: true,
                 below: FieldSet::new(),
             };
         }
     };
-    Found {
+    Collected {
         is_piece: false,
         below,
     }
@@ -51,7 +51,7 @@ fn of_items(value: &Value, list: &ListOf<'_>) -> FieldSet {
         let mut found = collect(item, list.items);
         // Of an item that is there twice nobody can tell whose members are whose.
         while rest.next_if(|(next, _)| *next == element).is_some() {
-            found = Found::default();
+            found = Collected::default();
         }
         set.join(element, true, found.below);
     }

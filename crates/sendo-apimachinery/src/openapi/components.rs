@@ -71,10 +71,10 @@ impl<'a> Components<'a> {
         Some(Value::Object(schema))
     }
 
-    fn publish_type(&self, name: &str, place: SchemaRef<'_>) -> Map<String, Value> {
+    fn publish_type(&self, name: &str, schema: SchemaRef<'_>) -> Map<String, Value> {
         let mut published = Map::new();
         published.insert("type".to_owned(), json!("object"));
-        let Some(object) = place.object() else {
+        let Some(object) = schema.object() else {
             return published;
         };
         let properties: Map<_, _> = object
@@ -96,10 +96,10 @@ impl<'a> Components<'a> {
         if let Some(unions) = &object.unions {
             published.insert("x-kubernetes-unions".to_owned(), unions.clone());
         }
-        if let Some(map_type) = place.target().map_type {
+        if let Some(map_type) = schema.target().map_type {
             publish_map_type(map_type, &mut published);
         }
-        if let Some(kinds) = self.kinds(place) {
+        if let Some(kinds) = self.kinds(schema) {
             published.insert("x-kubernetes-group-version-kind".to_owned(), kinds);
         }
         published
@@ -186,8 +186,8 @@ impl<'a> Components<'a> {
 
     /// The kinds that a type is: one, or for types that every group repeats the
     /// core one and the document's own.
-    fn kinds(&self, place: SchemaRef<'_>) -> Option<Value> {
-        let id = place.type_id()?;
+    fn kinds(&self, schema: SchemaRef<'_>) -> Option<Value> {
+        let id = schema.type_id()?;
         let (api_version, kind, _) = self.types.kinds().find(|(_, _, own)| *own == id)?;
         let one =
             |group: &str, version: &str| json!({"group": group, "version": version, "kind": kind});

@@ -31,7 +31,7 @@ pub(super) enum Origin {
 }
 
 /// What a write is about: an object, or a part of one.
-struct What<'a> {
+struct Endpoint<'a> {
     kind: Value,
     schema: &'a str,
     /// The subresource that it is.
@@ -169,7 +169,7 @@ impl Served<'_> {
     fn subresource(&self, names: &Names, subresource: &Subresource) -> PathItem {
         let mut item = PathItem::default();
         let schema = self.schema(subresource);
-        let part = What {
+        let part = Endpoint {
             kind: kind(&subresource.group, &subresource.version, &subresource.kind),
             schema: &schema,
             of: Some(&subresource.name),
@@ -284,21 +284,26 @@ impl Served<'_> {
             .answering(200, self.answer(schema).or_stream())
     }
 
-    fn creating(&self, operation: Operation, what: &What<'_>) -> Operation {
+    fn creating(&self, operation: Operation, what: &Endpoint<'_>) -> Operation {
         self.writing(operation.asking("CreateOptions", &CREATE), "post", what)
             .answering(202, self.answer(what.schema))
     }
 
-    fn replacing(&self, operation: Operation, what: &What<'_>) -> Operation {
+    fn replacing(&self, operation: Operation, what: &Endpoint<'_>) -> Operation {
         self.writing(operation.asking("UpdateOptions", &CREATE), "put", what)
     }
 
-    fn writing(&self, operation: Operation, action: &'static str, what: &What<'_>) -> Operation {
+    fn writing(
+        &self,
+        operation: Operation,
+        action: &'static str,
+        what: &Endpoint<'_>,
+    ) -> Operation {
         let body = (&self.body_types()[..], what.schema);
         self.changing(operation, action, what, body)
     }
 
-    fn patching(&self, operation: Operation, what: &What<'_>) -> Operation {
+    fn patching(&self, operation: Operation, what: &Endpoint<'_>) -> Operation {
         let mut media_types = vec![
             "application/apply-patch+yaml",
             "application/json-patch+json",
@@ -317,7 +322,7 @@ impl Served<'_> {
         &self,
         operation: Operation,
         action: &'static str,
-        what: &What<'_>,
+        what: &Endpoint<'_>,
         (media_types, body): (&[&'static str], &str),
     ) -> Operation {
         operation
@@ -380,8 +385,8 @@ impl Served<'_> {
         id.map_or_else(|| self.object.clone(), |id| self.types.name(id))
     }
 
-    fn whole(&self) -> What<'_> {
-        What {
+    fn whole(&self) -> Endpoint<'_> {
+        Endpoint {
             kind: self.own_kind(),
             schema: &self.object,
             of: None,

@@ -11,23 +11,23 @@ use crate::schema::{Field, Raw, SchemaRef, Shape};
 
 /// Writes an object as the message of its type. Members that the type does not
 /// have, or that protobuf does not carry, are left out.
-pub(super) fn message(out: &mut Writer, place: SchemaRef<'_>, object: &Value) {
+pub(super) fn message(out: &mut Writer, schema: SchemaRef<'_>, object: &Value) {
     let empty = Map::new();
     let members = object.as_object().unwrap_or(&empty);
-    let mut fields: Vec<&Field> = place
+    let mut fields: Vec<&Field> = schema
         .fields()
         .iter()
         .filter(|field| !field.number.is_empty())
         .collect();
     fields.sort_by(|a, b| a.number.cmp(&b.number));
-    write_fields(out, place, &fields, 0, members);
+    write_fields(out, schema, &fields, 0, members);
 }
 
 /// Writes fields whose numbers begin alike up to `depth`: those of one message,
 /// and of the messages in it whose fields JSON shows beside them.
 fn write_fields(
     out: &mut Writer,
-    place: SchemaRef<'_>,
+    schema: SchemaRef<'_>,
     fields: &[&Field],
     depth: usize,
     members: &Map<String, Value>,
@@ -39,10 +39,10 @@ fn write_fields(
                 let value = members
                     .get(field.name.as_ref())
                     .filter(|value| !value.is_null());
-                write_field(out, number, place.at(&field.schema), field, value);
+                write_field(out, number, schema.at(&field.schema), field, value);
             }
             inlined => out.message(number, |out| {
-                write_fields(out, place, inlined, depth + 1, members);
+                write_fields(out, schema, inlined, depth + 1, members);
             }),
         }
     }
@@ -51,15 +51,15 @@ fn write_fields(
 fn write_field(
     out: &mut Writer,
     number: u32,
-    place: SchemaRef<'_>,
+    schema: SchemaRef<'_>,
     field: &Field,
     value: Option<&Value>,
 ) {
-    match (place.shape(), value) {
+    match (schema.shape(), value) {
         (Shape::List(list), value) => {
             let items = value.and_then(Value::as_array).map(Vec::as_slice);
             for item in items.unwrap_or_default() {
-                write_value(out, number, place.at(&list.items), item);
+                write_value(out, number, schema.at(&list.items), item);
             }
         }
         (Shape::Map(values), value) => {
@@ -67,23 +67,23 @@ fn write_field(
             for (key, value) in entries.into_iter().flatten() {
                 out.message(number, |out| {
                     out.bytes(1, key.as_bytes());
-                    if !(matches!(place.at(values).shape(), Shape::Bytes) && value.is_null()) {
-                        write_value(out, 2, place.at(values), value);
+                    if !(matches!(schema.at(values).shape(), Shape::Bytes) && value.is_null()) {
+                        write_value(out, 2, schema.at(values), value);
                     }
                 });
             }
         }
-        (_, Some(value)) => write_value(out, number, place, value),
+        (_, Some(value)) => write_value(out, number, schema, value),
         // No bytes are as good as none that were set.
         (Shape::Bytes, None) => {}
         (_, None) if field.pointer => {}
-        (_, None) => write_value(out, number, place, &Value::Null),
+        (_, None) => write_value(out, number, schema, &Value::Null),
     }
 }
 
 /// Writes a single value: a field's, a list item's or a map entry's. Null is the zero value.
-fn write_value(out: &mut Writer, number: u32, place: SchemaRef<'_>, value: &Value) {
-    match place.shape() {
+fn write_value(out: &mut Writer, number: u32, schema: SchemaRef<'_>, value: &Value) {
+    match schema.shape() {
         Shape::Boolean => out.varint(number, u64::from(value.as_bool().unwrap_or(false))),
         Shape::Int32 | Shape::Int64 => out.varint(number, integer(value) as u64),
         Shape::Double => out.fixed64(number, value.as_f64().unwrap_or(0.0).to_bits()),
@@ -106,7 +106,7 @@ fn write_value(out: &mut Writer, number: u32, place: SchemaRef<'_>, value: &Valu
             out.bytes(3, text.unwrap_or_default().as_bytes());
         }),
         Shape::Time | Shape::MicroTime => out.message(number, |out| write_time(out, value)),
-        Shape::Raw(raw) => match place.nested_schema() {
+        Shape::Raw(raw) => match schema.nested_schema() {
             Some(schema) => out.message(number, |out| write_schema_or(out, *raw, schema, value)),
             None => out.message(number, |out| {
                 if !value.is_null() {
@@ -114,10 +114,10 @@ fn write_value(out: &mut Writer, number: u32, place: SchemaRef<'_>, value: &Valu
                 }
             }),
         },
-        Shape::Object(_) => out.message(number, |out| message(out, place, value)),
+        Shape::Object(_) => out.message(number, |out| message(out, schema, value)),
         Shape::List(list) => out.message(number, |out| {
             for item in value.as_array().map(Vec::as_slice).unwrap_or_default() {
-                write_value(out, 1, place.at(&list.items), item);
+                write_value(out, 1, schema.at(&list.items), item);
             }
         }),
         Shape::String | Shape::Any | Shape::Map(_) | Shape::Reference(_) => {

@@ -11,9 +11,9 @@ use crate::schema::{Field, SchemaRef, Shape};
 const DEPTH: usize = 100;
 
 /// Decodes a message of an object type. Only what the bytes hold is there.
-pub(super) fn decode(place: SchemaRef<'_>, bytes: &[u8]) -> Result<Map<String, Value>, Error> {
+pub(super) fn decode(schema: SchemaRef<'_>, bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     let mut object = Map::new();
-    Decoder { depth: DEPTH }.message(place, &[], bytes, &mut object)?;
+    Decoder { depth: DEPTH }.message(schema, &[], bytes, &mut object)?;
     Ok(object)
 }
 
@@ -24,7 +24,7 @@ impl Decoder {
     /// JSON shows in the same object; it is empty for the object's own.
     pub(super) fn message(
         self,
-        place: SchemaRef<'_>,
+        schema: SchemaRef<'_>,
         inlined: &[u32],
         bytes: &[u8],
         object: &mut Map<String, Value>,
@@ -33,13 +33,13 @@ impl Decoder {
         let mut reader = Reader::new(bytes);
         while let Some((number, content)) = reader.field()? {
             let path = [inlined, &[number]].concat();
-            let mut fields = place.fields().iter();
+            let mut fields = schema.fields().iter();
             match fields.find(|field| field.number.starts_with(&path)) {
                 Some(field) if field.number == path => {
-                    below.field(place.at(&field.schema), field, content, object)?;
+                    below.field(schema.at(&field.schema), field, content, object)?;
                 }
                 Some(field) => match content {
-                    Content::Bytes(bytes) => below.message(place, &path, bytes, object)?,
+                    Content::Bytes(bytes) => below.message(schema, &path, bytes, object)?,
                     other => return Err(unexpected(&field.name, other)),
                 },
                 None => {}
@@ -50,24 +50,24 @@ impl Decoder {
 
     fn field(
         self,
-        place: SchemaRef<'_>,
+        schema: SchemaRef<'_>,
         field: &Field,
         content: Content<'_>,
         object: &mut Map<String, Value>,
     ) -> Result<(), Error> {
         let name = field.name.as_ref();
-        match place.shape() {
+        match schema.shape() {
             Shape::List(list) => {
                 let items = entry(object, name, Value::Array(Vec::new()));
                 let items = items.as_array_mut().expect("a list field holds a list");
-                self.items(place.at(&list.items), name, content, items)
+                self.items(schema.at(&list.items), name, content, items)
             }
             Shape::Map(values) => {
                 let entries = entry(object, name, Value::Object(Map::new()));
                 let entries = entries
                     .as_object_mut()
                     .expect("a map field holds an object");
-                let (key, value) = self.entry(place.at(values), name, content)?;
+                let (key, value) = self.entry(schema.at(values), name, content)?;
                 entries.insert(key, value);
                 Ok(())
             }
@@ -80,10 +80,10 @@ impl Decoder {
                 let inner = inner
                     .as_object_mut()
                     .expect("an object field holds an object");
-                self.message(place, &[], bytes, inner)
+                self.message(schema, &[], bytes, inner)
             }
             _ => {
-                let value = self.value(place, name, content)?;
+                let value = self.value(schema, name, content)?;
                 object.insert(name.to_owned(), value);
                 Ok(())
             }
@@ -93,18 +93,18 @@ impl Decoder {
     /// Adds to a list: one item, or many numbers packed together.
     pub(super) fn items(
         self,
-        place: SchemaRef<'_>,
+        schema: SchemaRef<'_>,
         name: &str,
         content: Content<'_>,
         items: &mut Vec<Value>,
     ) -> Result<(), Error> {
-        let shape = place.shape();
+        let shape = schema.shape();
         let numbers = matches!(
             shape,
             Shape::Boolean | Shape::Int32 | Shape::Int64 | Shape::Double
         );
         let (true, Content::Bytes(packed)) = (numbers, content) else {
-            items.push(self.value(place, name, content)?);
+            items.push(self.value(schema, name, content)?);
             return Ok(());
         };
         let mut reader = Reader::new(packed);
@@ -113,7 +113,7 @@ impl Decoder {
                 Shape::Double => Content::Fixed64(reader.fixed64()?),
                 _ => Content::Varint(reader.varint()?),
             };
-            items.push(self.value(place, name, content)?);
+            items.push(self.value(schema, name, content)?);
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Decoder {
     /// absent when it is the zero value.
     fn entry(
         self,
-        place: SchemaRef<'_>,
+        schema: SchemaRef<'_>,
         name: &str,
         content: Content<'_>,
     ) -> Result<(String, Value), Error> {
@@ -130,13 +130,13 @@ impl Decoder {
             return Err(unexpected(name, content));
         };
         let mut key = String::new();
-        let mut value = self.empty(place);
+        let mut value = self.empty(schema);
         let mut reader = Reader::new(bytes);
         while let Some((number, content)) = reader.field()? {
             match (number, content) {
                 (1, Content::Bytes(bytes)) => key = String::from_utf8_lossy(bytes).into_owned(),
                 (1, other) => return Err(unexpected(name, other)),
-                (2, content) => value = self.value(place, name, content)?,
+                (2, content) => value = self.value(schema, name, content)?,
                 _ => {}
             }
         }

@@ -85,22 +85,22 @@ pub enum Error {
 pub fn decode<'b>(types: &Types, body: &'b [u8]) -> Result<(Envelope<'b>, Value), Error> {
     let envelope = Envelope::parse(body)?;
     let read_as = crate::decode::read_as(&envelope.api_version, &envelope.kind);
-    let place = types.kind(read_as, &envelope.kind);
-    let place = place.ok_or_else(|| Error::Kind {
+    let schema = types.kind(read_as, &envelope.kind);
+    let schema = schema.ok_or_else(|| Error::Kind {
         api_version: envelope.api_version.clone(),
         kind: envelope.kind.clone(),
     })?;
-    let mut object = decode_message(place, envelope.raw)?;
+    let mut object = decode_message(schema, envelope.raw)?;
     object["apiVersion"] = envelope.api_version.clone().into();
     object["kind"] = envelope.kind.clone().into();
     Ok((envelope, object))
 }
 
 /// Decodes a message without its envelope, for a caller that knows the type.
-/// `place` must be an object, as all kinds are.
-pub fn decode_message(place: SchemaRef<'_>, bytes: &[u8]) -> Result<Value, Error> {
-    let mut object = Value::Object(message::decode(place, bytes)?);
-    show_as_go(place, &mut object);
+/// `schema` must be an object, as all kinds are.
+pub fn decode_message(schema: SchemaRef<'_>, bytes: &[u8]) -> Result<Value, Error> {
+    let mut object = Value::Object(message::decode(schema, bytes)?);
+    show_as_go(schema, &mut object);
     Ok(object)
 }
 
@@ -120,12 +120,12 @@ pub fn encode(types: &Types, object: &Value) -> Option<Vec<u8>> {
     } else {
         // The oldest discovery documents name no version; they are of the first.
         let known_as = Some(api_version).filter(|version| !version.is_empty());
-        let place = types.kind(known_as.unwrap_or("v1"), kind)?;
-        place
+        let schema = types.kind(known_as.unwrap_or("v1"), kind)?;
+        schema
             .fields()
             .iter()
             .find(|field| !field.number.is_empty())?;
-        encode::message(&mut content, place, object);
+        encode::message(&mut content, schema, object);
     }
     Some(envelope::write(api_version, kind, &content.into_bytes()))
 }

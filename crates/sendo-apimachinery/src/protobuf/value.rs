@@ -28,11 +28,11 @@ impl Decoder {
     /// A single value: a field's, a list item's or a map entry's.
     pub(super) fn value(
         self,
-        place: SchemaRef<'_>,
+        schema: SchemaRef<'_>,
         name: &str,
         content: Content<'_>,
     ) -> Result<Value, Error> {
-        Ok(match (place.shape(), content) {
+        Ok(match (schema.shape(), content) {
             (Shape::Boolean, Content::Varint(number)) => json!(number != 0),
             // Narrower numbers are cut, as Go's decoder does.
             (Shape::Int32, Content::Varint(number)) => json!(number as i32),
@@ -44,13 +44,13 @@ impl Decoder {
             (Shape::IntOrString, Content::Bytes(bytes)) => int_or_string(bytes, name)?,
             (Shape::Time, Content::Bytes(bytes)) => time(bytes, name)?,
             (Shape::MicroTime, Content::Bytes(bytes)) => micro_time(bytes, name)?,
-            (Shape::Raw(raw), Content::Bytes(bytes)) => match place.nested_schema() {
+            (Shape::Raw(raw), Content::Bytes(bytes)) => match schema.nested_schema() {
                 Some(schema) => self.schema_or(*raw, schema, bytes, name)?,
                 None => raw_json(bytes, name)?,
             },
             (Shape::Object(_), Content::Bytes(bytes)) => {
                 let mut object = Map::new();
-                self.message(place, &[], bytes, &mut object)?;
+                self.message(schema, &[], bytes, &mut object)?;
                 Value::Object(object)
             }
             // Protobuf has no lists of lists: the inner one is a message's first field.
@@ -59,7 +59,7 @@ impl Decoder {
                 let mut reader = Reader::new(bytes);
                 while let Some((number, content)) = reader.field()? {
                     if number == 1 {
-                        self.items(place.at(&list.items), name, content, &mut items)?;
+                        self.items(schema.at(&list.items), name, content, &mut items)?;
                     }
                 }
                 Value::Array(items)
@@ -69,8 +69,8 @@ impl Decoder {
     }
 
     /// A map's value that the bytes leave out.
-    pub(super) fn empty(self, place: SchemaRef<'_>) -> Value {
-        match place.shape() {
+    pub(super) fn empty(self, schema: SchemaRef<'_>) -> Value {
+        match schema.shape() {
             Shape::Bytes => json!(""),
             _ => Value::Null,
         }

@@ -17,14 +17,14 @@ use super::{Empty, Field, Raw, Schema, SchemaRef, Shape};
 /// schema does not name stay, for only a decoder knows what to do with them.
 ///
 /// A list or map that is empty stays so where Go shows it.
-pub fn show_as_go(place: SchemaRef<'_>, value: &mut Value) {
-    show(place, value, Empties::Kept);
+pub fn show_as_go(schema: SchemaRef<'_>, value: &mut Value) {
+    show(schema, value, Empties::Kept);
 }
 
 /// The same of a value that comes from a store, which knows no empty list or map
 /// beside an absent one: both show as `null`.
-pub fn show_as_stored(place: SchemaRef<'_>, value: &mut Value) {
-    show(place, value, Empties::Null);
+pub fn show_as_stored(schema: SchemaRef<'_>, value: &mut Value) {
+    show(schema, value, Empties::Null);
 }
 
 /// What becomes of empty lists and maps that Go shows.
@@ -34,17 +34,17 @@ enum Empties {
     Null,
 }
 
-fn show(place: SchemaRef<'_>, value: &mut Value, empties: Empties) {
+fn show(schema: SchemaRef<'_>, value: &mut Value, empties: Empties) {
     if value.is_null() {
-        *value = zero(place.shape());
+        *value = zero(schema.shape());
     }
-    match (place.shape(), value) {
+    match (schema.shape(), value) {
         (Shape::Object(object), Value::Object(map)) => {
             // Most have the right form already: then nothing is moved.
             let mut gone = Vec::new();
             for (name, value) in map.iter_mut() {
                 if let Some(field) = object.field(name)
-                    && !stays(place.at(&field.schema), field, value, empties)
+                    && !stays(schema.at(&field.schema), field, value, empties)
                 {
                     gone.push(name.clone());
                 }
@@ -54,22 +54,24 @@ fn show(place: SchemaRef<'_>, value: &mut Value, empties: Empties) {
             }
             for field in object.always_shown() {
                 if among(map, &field.name).is_none() {
-                    let value = absent(place.at(&field.schema), field, empties);
+                    let value = absent(schema.at(&field.schema), field, empties);
                     map.insert(field.name.clone().into_owned(), value);
                 }
             }
         }
         (Shape::List(list), Value::Array(items)) if !is_leaf(&list.items) => {
-            let place = place.at(&list.items);
-            items.iter_mut().for_each(|item| show(place, item, empties));
+            let schema = schema.at(&list.items);
+            items
+                .iter_mut()
+                .for_each(|item| show(schema, item, empties));
         }
         (Shape::Map(values), Value::Object(map)) if !is_leaf(values) => {
-            let place = place.at(values);
+            let schema = schema.at(values);
             map.values_mut()
-                .for_each(|value| show(place, value, empties));
+                .for_each(|value| show(schema, value, empties));
         }
         (Shape::Raw(_), value) => {
-            if let Some(schema) = place.nested_schema() {
+            if let Some(schema) = schema.nested_schema() {
                 show_nested_schemas(schema, value, empties);
             }
         }
@@ -90,19 +92,19 @@ fn show_nested_schemas(schema: SchemaRef<'_>, value: &mut Value, empties: Emptie
 }
 
 /// Gives the value of a field the form that Go shows; `false` if it shows none.
-fn stays(place: SchemaRef<'_>, field: &Field, value: &mut Value, empties: Empties) -> bool {
+fn stays(schema: SchemaRef<'_>, field: &Field, value: &mut Value, empties: Empties) -> bool {
     if value.is_null() {
         let is_shown = field.is_always_shown();
         if is_shown {
-            *value = absent(place, field, empties);
+            *value = absent(schema, field, empties);
         }
         return is_shown;
     }
     if matches!(value, Value::Array(_) | Value::Object(_)) {
-        show(place, value, empties);
+        show(schema, value, empties);
     }
-    let empty = !field.pointer && is_empty(place.shape(), value);
-    if empty && empties == Empties::Null && matches!(place.shape(), Shape::List(_) | Shape::Map(_))
+    let empty = !field.pointer && is_empty(schema.shape(), value);
+    if empty && empties == Empties::Null && matches!(schema.shape(), Shape::List(_) | Shape::Map(_))
     {
         *value = Value::Null;
     }
@@ -110,10 +112,10 @@ fn stays(place: SchemaRef<'_>, field: &Field, value: &mut Value, empties: Emptie
 }
 
 /// The value that Go shows for a field that is absent.
-fn absent(place: SchemaRef<'_>, field: &Field, empties: Empties) -> Value {
+fn absent(schema: SchemaRef<'_>, field: &Field, empties: Empties) -> Value {
     let mut value = Value::Null;
     if !field.pointer {
-        show(place, &mut value, empties);
+        show(schema, &mut value, empties);
     }
     value
 }
@@ -186,13 +188,13 @@ mod tests {
     #[test]
     fn an_empty_list_is_null_only_once_it_is_stored() {
         let types = Types::builtin();
-        let place = types
+        let schema = types
             .kind("rbac.authorization.k8s.io/v1", "Role")
             .expect("a built-in kind");
         let mut role = json!({"rules": []});
-        show_as_go(place, &mut role);
+        show_as_go(schema, &mut role);
         assert_eq!(role["rules"], json!([]));
-        show_as_stored(place, &mut role);
+        show_as_stored(schema, &mut role);
         assert_eq!(role["rules"], Value::Null);
     }
 

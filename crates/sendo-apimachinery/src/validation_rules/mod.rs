@@ -13,7 +13,7 @@ use crate::cel::{CompileError, Declared, Program, Type, Variables, escape, with_
 use crate::field::Path;
 use crate::structural::{Additional, Structural};
 
-pub use run::Verdict;
+pub use run::ValidationResult;
 
 /// The value that a rule is about.
 const SELF: &str = "self";

@@ -15,7 +15,7 @@ const LONGEST_MESSAGE: usize = 5 * 1024;
 
 /// What rules say of an object.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct ValidationResult {
     /// What is wrong.
     pub errors: Vec<Error>,
     /// What is wrong and was so before, in a part that did not change.
@@ -26,9 +26,9 @@ impl Rules {
     /// Runs all rules over a new object, or over a changed one.
     ///
     /// Stops when the rules have cost more than an object's rules may.
-    pub fn validate(&self, object: &Json, old: Option<&Json>) -> Verdict {
+    pub fn validate(&self, object: &Json, old: Option<&Json>) -> ValidationResult {
         let mut run = Run {
-            verdict: Verdict::default(),
+            result: ValidationResult::default(),
             left: BUDGET,
         };
         if let Some(root) = &self.root {
@@ -39,10 +39,10 @@ impl Rules {
                 current: old.map(|old| Pair::new(object, old, &self.schema)),
                 nearest: None,
             };
-            // An error is in the verdict already.
+            // An error is in the result already.
             let _ = run.node(root, rule_value, &Path::root());
         }
-        run.verdict
+        run.result
     }
 }
 
@@ -50,7 +50,7 @@ impl Rules {
 struct Stop;
 
 struct Run {
-    verdict: Verdict,
+    result: ValidationResult,
     left: u64,
 }
 
@@ -266,7 +266,7 @@ impl Run {
         let detail = match self.message(rule, variables) {
             Ok(message) => message.unwrap_or_else(|| rule.complaint()),
             Err(why) => {
-                self.tell(tolerated, Error::invalid(&path, kind, why));
+                self.report(tolerated, Error::invalid(&path, kind, why));
                 return Err(Stop);
             }
         };
@@ -280,7 +280,7 @@ impl Run {
             Some("FieldValueDuplicate") => Error::new(ErrorKind::Duplicate, &path, value(), ""),
             _ => Error::new(ErrorKind::Invalid, &path, value(), detail),
         };
-        self.tell(tolerated, error);
+        self.report(tolerated, error);
         Ok(())
     }
 
@@ -312,16 +312,16 @@ impl Run {
         Ok(usable.then(|| text.to_owned()))
     }
 
-    fn tell(&mut self, tolerated: bool, error: Error) {
+    fn report(&mut self, tolerated: bool, error: Error) {
         if tolerated {
-            self.verdict.tolerated.push(error);
+            self.result.tolerated.push(error);
         } else {
-            self.verdict.errors.push(error);
+            self.result.errors.push(error);
         }
     }
 
     fn refuse(&mut self, path: &Path, kind: &str, why: String) {
-        self.verdict.errors.push(Error::invalid(path, kind, why));
+        self.result.errors.push(Error::invalid(path, kind, why));
     }
 
     fn out_of_budget(&mut self, path: &Path, kind: &str) -> Stop {

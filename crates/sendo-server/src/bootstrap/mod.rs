@@ -84,16 +84,16 @@ async fn priorities(server: &Arc<Server>) -> Result<(), StartError> {
 
 /// Whether something was made, or was there already.
 #[derive(PartialEq)]
-enum Made {
+enum Created {
     Now,
     Before,
 }
 
-async fn create(server: &Arc<Server>, path: &str, object: Value) -> Result<Made, StartError> {
+async fn create(server: &Arc<Server>, path: &str, object: Value) -> Result<Created, StartError> {
     match send(server, Method::POST, path, &object).await? {
         // This store has been started on before.
-        StatusCode::CONFLICT => Ok(Made::Before),
-        _ => Ok(Made::Now),
+        StatusCode::CONFLICT => Ok(Created::Before),
+        _ => Ok(Created::Now),
     }
 }
 

@@ -14,7 +14,7 @@ use sendo_store::{At, Transaction};
 use sendo_world::World;
 use serde_json::{Value, json};
 
-use super::{Made, create, send};
+use super::{Created, create, send};
 use crate::bootstrap::StartError;
 use crate::catalog::keys::Keys;
 use crate::catalog::storage::time_text;
@@ -44,7 +44,7 @@ pub(super) async fn begin(server: &Arc<Server>) -> Result<(), StartError> {
         "lastTransitionTime": time_text(server.world.clock().wall()),
     });
     let range = json!({"metadata": {"name": SELF}, "spec": {"cidrs": cidrs}});
-    if create(server, RANGES, range).await? == Made::Now {
+    if create(server, RANGES, range).await? == Created::Now {
         let status = json!({"status": {"conditions": [ready]}});
         let path = format!("{RANGES}/{SELF}/status");
         send(server, Method::PATCH, &path, &status).await?;

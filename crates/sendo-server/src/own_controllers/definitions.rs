@@ -22,7 +22,7 @@ use super::api_services;
 use crate::catalog::Resource;
 use crate::catalog::custom::deletion::CLEANUP;
 use crate::catalog::custom::names::{self, Taken};
-use crate::catalog::custom::synced::{Known, Synced};
+use crate::catalog::custom::synced::{Synced, SyncedDefinitions};
 use crate::catalog::custom::{self, DefinitionState, GROUP, PLURAL, text};
 use crate::catalog::storage::{backend, time_text};
 use crate::catalog::stored_form;
@@ -84,7 +84,7 @@ fn definitions(server: &Server) -> Result<Arc<Resource>, Status> {
 
 /// Whether a definition must be synchronized: it changed, or it waits for its objects to be
 /// deleted.
-fn needs_sync(known: &Known, name: &str, entry: &Entry) -> bool {
+fn needs_sync(known: &SyncedDefinitions, name: &str, entry: &Entry) -> bool {
     known
         .definitions
         .get(name)
@@ -92,7 +92,7 @@ fn needs_sync(known: &Known, name: &str, entry: &Entry) -> bool {
 }
 
 /// Removes a definition from the catalog. Others may then be given its names.
-fn remove(server: &Server, known: &mut Known, name: &str) {
+fn remove(server: &Server, known: &mut SyncedDefinitions, name: &str) {
     let Some(gone) = known.definitions.remove(name) else {
         return;
     };
@@ -109,7 +109,7 @@ fn remove(server: &Server, known: &mut Known, name: &str) {
 async fn sync_one(
     server: &Arc<Server>,
     definitions: &Arc<Resource>,
-    known: &Known,
+    known: &SyncedDefinitions,
     name: &str,
     entry: &Entry,
     present: &BTreeMap<String, Arc<Entry>>,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::request::Request;
 use crate::state::Server;
 
@@ -41,7 +41,7 @@ const CHECKS: [Check; 4] = [
 ];
 
 /// Answers a health path; `None` if the path is none.
-pub(crate) fn health(server: &Server, request: &Request) -> Option<Answer> {
+pub(crate) fn health(server: &Server, request: &Request) -> Option<ApiResponse> {
     let mut parts = request.path.strip_prefix('/')?.split('/');
     let endpoint = parts.next()?;
     if !["healthz", "livez", "readyz"].contains(&endpoint) {
@@ -53,17 +53,23 @@ pub(crate) fn health(server: &Server, request: &Request) -> Option<Answer> {
     match (parts.next(), parts.next()) {
         (None, _) => Some(all(server, request, endpoint, checks)),
         (Some(name), None) => Some(one(server, name, checks)),
-        _ => Some(Answer::page_not_found()),
+        _ => Some(ApiResponse::page_not_found()),
     }
 }
 
-fn one(server: &Server, name: &str, mut checks: impl Iterator<Item = &'static Check>) -> Answer {
+fn one(
+    server: &Server,
+    name: &str,
+    mut checks: impl Iterator<Item = &'static Check>,
+) -> ApiResponse {
     match checks.find(|check| check.name == name) {
-        None => Answer::page_not_found(),
-        Some(check) if (check.is_well)(server) => Answer::Text(StatusCode::OK, "ok".to_owned()),
+        None => ApiResponse::page_not_found(),
+        Some(check) if (check.is_well)(server) => {
+            ApiResponse::Text(StatusCode::OK, "ok".to_owned())
+        }
         Some(check) => {
             let text = format!("internal server error: check {} failed\n", check.name);
-            Answer::Text(StatusCode::INTERNAL_SERVER_ERROR, text)
+            ApiResponse::Text(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
     }
 }
@@ -73,7 +79,7 @@ fn all(
     request: &Request,
     endpoint: &str,
     checks: impl Iterator<Item = &'static Check>,
-) -> Answer {
+) -> ApiResponse {
     let excluded: Vec<&str> = request.query.all("exclude").collect();
     let (mut lines, mut well) = (String::new(), true);
     for check in checks {
@@ -88,7 +94,7 @@ fn all(
         lines.push_str(&line);
     }
     if !well {
-        return Answer::Text(
+        return ApiResponse::Text(
             StatusCode::INTERNAL_SERVER_ERROR,
             format!("{lines}{endpoint} check failed\n"),
         );
@@ -99,5 +105,5 @@ fn all(
     } else {
         "ok".to_owned()
     };
-    Answer::Text(StatusCode::OK, text)
+    ApiResponse::Text(StatusCode::OK, text)
 }

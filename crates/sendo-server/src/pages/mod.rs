@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
 use crate::pages::discovery::aggregated::{self, Half};
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::read::yaml;
 use crate::request::Request;
 use crate::request::negotiate::{self, Discovery, Encoding, Form, Gate, Refusal};
@@ -27,7 +27,7 @@ const DOCUMENTS: [&str; 3] = [
 ];
 
 /// Answers a path that names no resource.
-pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Answer, Status> {
+pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<ApiResponse, Status> {
     if let Some(answer) = health::health(server, request) {
         return Ok(answer);
     }
@@ -38,15 +38,15 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Ans
     }
     // Of the documents of groups, only those of one have slashes to spare.
     if path.starts_with("//") || path.starts_with("/apis//") {
-        return Ok(Answer::page_not_found());
+        return Ok(ApiResponse::page_not_found());
     }
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
-        [] => Ok(Answer::document(&paths(&catalog))),
+        [] => Ok(ApiResponse::document(&paths(&catalog))),
         ["version"] => {
             get_only(request)?;
             json_only(request)?;
-            Ok(Answer::document(&version()))
+            Ok(ApiResponse::document(&version()))
         }
         ["api"] => {
             get_only(request)?;
@@ -60,7 +60,7 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Ans
         ["api", version] => of_version(request, &catalog, "", version),
         ["apis", group] => match discovery::group(&catalog, group) {
             Some(document) => legacy(request, Gate::Open, &document),
-            None => Ok(Answer::page_not_found()),
+            None => Ok(ApiResponse::page_not_found()),
         },
         ["apis", group, version] => of_version(request, &catalog, group, version),
         [".well-known", "openid-configuration"] => openid::configuration(server, request).await,
@@ -68,18 +68,18 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Ans
         ["version", ..]
         | [".well-known", "openid-configuration", ..]
         | ["openid", "v1", "jwks", ..] => Err(Status::no_such_resource()),
-        _ => Ok(Answer::page_not_found()),
+        _ => Ok(ApiResponse::page_not_found()),
     }
 }
 
 /// What is below `/openapi/`, where every slash counts.
-fn openapi_page(server: &Server, request: &mut Request, document: &str) -> Answer {
+fn openapi_page(server: &Server, request: &mut Request, document: &str) -> ApiResponse {
     match (document, document.strip_prefix("v3/")) {
         ("v2", _) => openapi::version_two(server, request, &version()),
         ("v3", _) => openapi::answer(server, request, ""),
         (_, Some("")) => openapi::answer(server, request, "/"),
         (_, Some(path)) => openapi::answer(server, request, path),
-        _ => Answer::page_not_found(),
+        _ => ApiResponse::page_not_found(),
     }
 }
 
@@ -105,7 +105,7 @@ fn top(
     request: &mut Request,
     catalog: &Catalog,
     half: Half,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     match negotiate::discovery(request.accept().as_deref()) {
         Some(Discovery::Aggregated(encoding)) => {
             let document = aggregated::document(catalog, half);
@@ -118,14 +118,14 @@ fn top(
                     .into(),
             };
             let media_type = aggregated::media_type(encoding);
-            Ok(Answer::Typed(StatusCode::OK, media_type, bytes))
+            Ok(ApiResponse::Typed(StatusCode::OK, media_type, bytes))
         }
         Some(Discovery::Legacy(encoding)) => {
             request.form = Form {
                 encoding,
                 ..Form::JSON
             };
-            Ok(Answer::document(&match half {
+            Ok(ApiResponse::document(&match half {
                 Half::Core => discovery::core_versions(catalog, request.header(http::header::HOST)),
                 Half::Named => discovery::groups(catalog),
             }))
@@ -139,16 +139,16 @@ fn of_version(
     catalog: &Catalog,
     group: &str,
     version: &str,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     if catalog.is_remote(group, version) {
-        return Ok(Answer::unavailable());
+        return Ok(ApiResponse::unavailable());
     }
     let Some(group) = catalog.group(group) else {
-        return Ok(Answer::page_not_found());
+        return Ok(ApiResponse::page_not_found());
     };
     let Some(document) = discovery::resources(group, version) else {
         return if group.is_custom() {
-            Ok(Answer::page_not_found())
+            Ok(ApiResponse::page_not_found())
         } else {
             Err(Status::no_such_resource())
         };
@@ -161,11 +161,11 @@ fn of_version(
     legacy(request, Gate::Shut, &document)
 }
 
-fn legacy(request: &mut Request, gate: Gate, document: &Value) -> Result<Answer, Status> {
+fn legacy(request: &mut Request, gate: Gate, document: &Value) -> Result<ApiResponse, Status> {
     match negotiate::document(request.accept().as_deref(), gate) {
         Ok(form) => {
             request.form = form;
-            Ok(Answer::document(document))
+            Ok(ApiResponse::document(document))
         }
         Err(Refusal::MediaType) => Err(Status::not_acceptable(&DOCUMENTS)),
         Err(Refusal::Transformation) => Err(Status::not_acceptable_parameters(&DOCUMENTS)),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::pages::openapi_descriptions::Descriptions;
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::request::Request;
 use crate::request::negotiate;
 use crate::state::Server;
@@ -16,7 +16,7 @@ use crate::state::Server;
 const JSON: &str = "application/json";
 
 /// Answers a path below `/openapi/v3`; empty for the index.
-pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {
+pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> ApiResponse {
     let resources = Resources::builtin();
     let catalog = server.catalog();
     let publisher = Publisher {
@@ -31,7 +31,7 @@ pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {
         });
         let custom = custom_versions(&catalog);
         let index = openapi::index(built_in.chain(custom));
-        return Answer::Text(StatusCode::OK, index.to_string());
+        return ApiResponse::Text(StatusCode::OK, index.to_string());
     }
     if let Some((_, hash)) = custom_versions(&catalog).find(|(own, _)| own == path) {
         return document(server, request, path, hash, || {
@@ -39,7 +39,7 @@ pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> Answer {
         });
     }
     if !publisher.paths().iter().any(|own| own == path) {
-        return Answer::Empty(StatusCode::NOT_FOUND);
+        return ApiResponse::Empty(StatusCode::NOT_FOUND);
     }
     let hash = publisher.hash(path);
     document(server, request, path, hash, || {
@@ -75,11 +75,11 @@ const VERSION_TWO_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2
 /// Answers `/openapi/v2`: all documents as one of version 2.
 ///
 /// `about` is what `/version` says.
-pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> Answer {
+pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> ApiResponse {
     let accept = request.accept().filter(|accept| !accept.is_empty());
     let accept = accept.as_deref().unwrap_or("*/*");
     let Some(written) = negotiate::first_of(accept, &VERSION_TWO) else {
-        return Answer::Empty(StatusCode::NOT_ACCEPTABLE);
+        return ApiResponse::Empty(StatusCode::NOT_ACCEPTABLE);
     };
     let resources = Resources::builtin();
     let catalog = server.catalog();
@@ -120,12 +120,12 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
         }
     };
     match bytes {
-        Some(bytes) => Answer::Tagged {
+        Some(bytes) => ApiResponse::Tagged {
             tag,
             media_type,
             bytes,
         },
-        None => Answer::Empty(StatusCode::NOT_FOUND),
+        None => ApiResponse::Empty(StatusCode::NOT_FOUND),
     }
 }
 
@@ -136,21 +136,21 @@ fn document(
     path: &str,
     hash: String,
     make: impl FnOnce() -> Option<Bytes>,
-) -> Answer {
+) -> ApiResponse {
     if request
         .query
         .first("hash")
         .is_some_and(|requested| requested != hash)
     {
-        return Answer::Redirect(format!("/openapi/v3/{path}?hash={hash}"));
+        return ApiResponse::Redirect(format!("/openapi/v3/{path}?hash={hash}"));
     }
     match server.documents.get_or_make(path, &hash, make) {
-        Some(bytes) => Answer::Tagged {
+        Some(bytes) => ApiResponse::Tagged {
             tag: hash,
             media_type: JSON,
             bytes,
         },
-        None => Answer::Empty(StatusCode::NOT_FOUND),
+        None => ApiResponse::Empty(StatusCode::NOT_FOUND),
     }
 }
 

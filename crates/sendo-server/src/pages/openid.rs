@@ -10,7 +10,7 @@ use sendo_apimachinery::Status;
 use serde_json::{Value, json};
 
 use crate::access::tokens::ISSUER;
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::request::Request;
 use crate::state::Server;
 
@@ -18,7 +18,10 @@ const JSON: &str = "application/json";
 const KEYS: &str = "application/jwk-set+json";
 
 /// `/.well-known/openid-configuration`.
-pub(crate) async fn configuration(server: &Server, request: &Request) -> Result<Answer, Status> {
+pub(crate) async fn configuration(
+    server: &Server,
+    request: &Request,
+) -> Result<ApiResponse, Status> {
     check(request, JSON)?;
     let key = server.access.credentials.key().await?;
     let document = json!({
@@ -32,7 +35,7 @@ pub(crate) async fn configuration(server: &Server, request: &Request) -> Result<
 }
 
 /// `/openid/v1/jwks`.
-pub(crate) async fn keys(server: &Server, request: &Request) -> Result<Answer, Status> {
+pub(crate) async fn keys(server: &Server, request: &Request) -> Result<ApiResponse, Status> {
     check(request, KEYS)?;
     let key = server.access.credentials.key().await?;
     Ok(typed(KEYS, &json!({"keys": [key.public()]})))
@@ -46,8 +49,8 @@ fn address(request: &Request) -> String {
     }
 }
 
-fn typed(media_type: &'static str, document: &Value) -> Answer {
-    Answer::Typed(StatusCode::OK, media_type, answer::to_bytes(document))
+fn typed(media_type: &'static str, document: &Value) -> ApiResponse {
+    ApiResponse::Typed(StatusCode::OK, media_type, answer::to_bytes(document))
 }
 
 fn check(request: &Request, media_type: &str) -> Result<(), Status> {

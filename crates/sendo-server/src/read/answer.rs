@@ -16,7 +16,7 @@ use crate::request::negotiate::{self, Encoding, Form};
 
 /// An answer, before it is written in the form that was agreed on.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ApiResponse {
     /// A JSON document.
     Json(StatusCode, Bytes),
     /// A list, a JSON document too, which may be long.
@@ -44,23 +44,23 @@ pub(crate) enum Answer {
     Redirect(String),
 }
 
-impl Answer {
+impl ApiResponse {
     /// 200 with a document.
-    pub(crate) fn document(value: &Value) -> Answer {
-        Answer::Json(StatusCode::OK, to_bytes(value))
+    pub(crate) fn document(value: &Value) -> ApiResponse {
+        ApiResponse::Json(StatusCode::OK, to_bytes(value))
     }
 
     /// What a path answers whose API is served elsewhere, and cannot be reached.
-    pub(crate) fn unavailable() -> Answer {
-        Answer::Text(
+    pub(crate) fn unavailable() -> ApiResponse {
+        ApiResponse::Text(
             StatusCode::SERVICE_UNAVAILABLE,
             "service unavailable\n".to_owned(),
         )
     }
 
     /// The answer of a path that is in no API.
-    pub(crate) fn page_not_found() -> Answer {
-        Answer::Text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
+    pub(crate) fn page_not_found() -> ApiResponse {
+        ApiResponse::Text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
     }
 }
 
@@ -81,37 +81,37 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 pub(crate) fn respond(
     types: &Types,
     request: &Request,
-    answer: Result<Answer, Status>,
+    answer: Result<ApiResponse, Status>,
 ) -> Response<Body> {
     let mut response = match answer {
-        Ok(Answer::Json(code, bytes)) => document(types, code, bytes, request.form, request),
-        Ok(Answer::List(pieces)) => list(types, pieces, request),
-        Ok(Answer::Typed(code, media_type, bytes)) => {
+        Ok(ApiResponse::Json(code, bytes)) => document(types, code, bytes, request.form, request),
+        Ok(ApiResponse::List(pieces)) => list(types, pieces, request),
+        Ok(ApiResponse::Typed(code, media_type, bytes)) => {
             with(code, HeaderValue::from_static(media_type), bytes.into())
         }
-        Ok(Answer::Text(code, text)) => with(code, TEXT, text.into()),
-        Ok(Answer::Busy) => {
+        Ok(ApiResponse::Text(code, text)) => with(code, TEXT, text.into()),
+        Ok(ApiResponse::Busy) => {
             let text = "Too many requests, please try again later.\n".to_owned();
             let mut response = with(StatusCode::TOO_MANY_REQUESTS, TEXT, text.into());
             let headers = response.headers_mut();
             headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }
-        Ok(Answer::Stream(body)) if request.form.encoding == Encoding::Protobuf => {
+        Ok(ApiResponse::Stream(body)) if request.form.encoding == Encoding::Protobuf => {
             with(StatusCode::OK, PROTOBUF_STREAM, body)
         }
-        Ok(Answer::Stream(body)) => with(StatusCode::OK, JSON, body),
-        Ok(Answer::Empty(code)) => {
+        Ok(ApiResponse::Stream(body)) => with(StatusCode::OK, JSON, body),
+        Ok(ApiResponse::Empty(code)) => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = code;
             response
         }
-        Ok(Answer::Tagged {
+        Ok(ApiResponse::Tagged {
             tag,
             media_type,
             bytes,
         }) => tagged(request, &tag, media_type, bytes),
-        Ok(Answer::Redirect(to)) => {
+        Ok(ApiResponse::Redirect(to)) => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
             if let Ok(to) = HeaderValue::from_str(&to) {
@@ -292,7 +292,7 @@ mod tests {
     fn warnings_are_quoted() {
         let request = request("/api/v1/nodes", &[]);
         request.warn("unknown field \"x\"");
-        let answer = Ok(Answer::Empty(StatusCode::OK));
+        let answer = Ok(ApiResponse::Empty(StatusCode::OK));
         let response = respond(&Types::builtin(), &request, answer);
         assert_eq!(
             response.headers()["warning"],

@@ -15,7 +15,7 @@ use sendo_apimachinery::Status;
 use sendo_store::Revision;
 use serde_json::json;
 
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::selection::Selection;
 use crate::read::view::{self, List, Stored};
 use crate::request::options::ListOptions;
@@ -25,14 +25,14 @@ use crate::state::call::Call;
 const PARTS: [&str; 2] = ["controller-manager", "scheduler"];
 
 /// Reads the status of the component that the path names.
-pub(crate) fn get(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) fn get(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let part = PARTS.into_iter().find(|part| *part == call.name());
     let part = part.ok_or_else(|| call.not_found(call.name()))?;
     view::object(call, StatusCode::OK, &status(call, part))
 }
 
 /// Lists the status of all components.
-pub(crate) fn list(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) fn list(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = ListOptions::parse(&call.request.query, false)?;
     let selection = Selection::new(call.resource, &options)?;
     let is_meant = |stored: &Stored| {

@@ -4,7 +4,7 @@ use http::StatusCode;
 use sendo_apimachinery::{Status, go_quote};
 use sendo_store::Revision;
 
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view::{self, Stored};
 use crate::request::query;
 use crate::state::call::Call;
@@ -12,7 +12,7 @@ use crate::state::call::Call;
 /// Reads the object that the path names, as it is now.
 ///
 /// A `resourceVersion` requests a state that is not older: the answer waits for one in the future.
-pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn get(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let wanted = version(call.request.query.text("resourceVersion"))?;
     call.server.reach(wanted).await?;
     let entry = call.entry().await?;

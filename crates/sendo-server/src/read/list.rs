@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalog::storage::backend;
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::read::get;
 use crate::read::selection::Selection;
 use crate::read::view::{self, List, Stored};
@@ -20,7 +20,7 @@ use crate::request::options::{ListOptions, VersionMatch};
 use crate::state::call::Call;
 
 /// Reads the objects of a collection that the selectors choose.
-pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = ListOptions::parse(&call.request.query, false)?;
     let selection = Selection::new(call.resource, &options)?;
     match collect(call, &options, &selection).await {
@@ -219,7 +219,7 @@ fn refuse(call: &Call<'_>, options: &ListOptions, start: &str, error: Error) -> 
 }
 
 /// 410, with a token to go on with what is newest.
-pub(crate) fn expired(token: &str) -> Answer {
+pub(crate) fn expired(token: &str) -> ApiResponse {
     let mut status = Status::expired(concat!(
         "The provided continue parameter is too old to display a consistent list result. ",
         "You can start a new list without the continue parameter, or use the continue token in this ",
@@ -229,7 +229,7 @@ pub(crate) fn expired(token: &str) -> Answer {
     ))
     .to_json();
     status["metadata"]["continue"] = token.into();
-    Answer::Json(StatusCode::GONE, answer::to_bytes(&status))
+    ApiResponse::Json(StatusCode::GONE, answer::to_bytes(&status))
 }
 
 fn token(rv: i64, start: String) -> String {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::catalog::Resource;
 use crate::catalog::stored_form::{self, TypeMeta};
 use crate::kinds::value::Write as _;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::request::negotiate::{MetaVersion, View};
 use crate::state::Server;
 use crate::state::call::Call;
@@ -38,7 +38,11 @@ pub(crate) struct List {
 }
 
 /// Answers with one object.
-pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Result<Answer, Status> {
+pub(crate) fn object(
+    call: &Call<'_>,
+    code: StatusCode,
+    stored: &Stored,
+) -> Result<ApiResponse, Status> {
     let mut out = Vec::new();
     match call.request.form.view {
         View::Whole => whole(
@@ -52,16 +56,23 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, stored: &Stored) -> Resu
         View::MetadataList(_) => return Err(one_as_list(call)),
         View::Table(version) => {
             let table = crate::read::table::of_object(call, version, stored)?;
-            return Ok(Answer::Json(code, crate::read::answer::to_bytes(&table)));
+            return Ok(ApiResponse::Json(
+                code,
+                crate::read::answer::to_bytes(&table),
+            ));
         }
     }
-    Ok(Answer::Json(code, out.into()))
+    Ok(ApiResponse::Json(code, out.into()))
 }
 
 /// Answers with an object that is kept nowhere and has no rows: a review, a token.
 ///
 /// `package` is what Go calls its group.
-pub(crate) fn unkept(call: &Call<'_>, package: &str, object: &Value) -> Result<Answer, Status> {
+pub(crate) fn unkept(
+    call: &Call<'_>,
+    package: &str,
+    object: &Value,
+) -> Result<ApiResponse, Status> {
     let shown = match call.request.form.view {
         View::Whole | View::Table(_) => crate::read::answer::to_bytes(object),
         View::Metadata(version) => crate::read::answer::to_bytes(&json!({
@@ -74,7 +85,7 @@ pub(crate) fn unkept(call: &Call<'_>, package: &str, object: &Value) -> Result<A
             return Err(not_a_list(&format!("*{package}.{kind}")));
         }
     };
-    Ok(Answer::Json(StatusCode::CREATED, shown))
+    Ok(ApiResponse::Json(StatusCode::CREATED, shown))
 }
 
 /// The refusal to show one object of a resource as a list.
@@ -223,11 +234,11 @@ impl std::fmt::Debug for ListStream {
 }
 
 /// Answers with a page of a collection.
-pub(crate) fn list(call: &Call<'_>, list: List) -> Result<Answer, Status> {
+pub(crate) fn list(call: &Call<'_>, list: List) -> Result<ApiResponse, Status> {
     let resource = call.resource;
     let mut out = Vec::new();
     match call.request.form.view {
-        View::Whole => return Ok(Answer::List(ListStream::new(call, list))),
+        View::Whole => return Ok(ApiResponse::List(ListStream::new(call, list))),
         View::MetadataList(version) => {
             list_head(
                 &mut out,
@@ -262,7 +273,7 @@ pub(crate) fn list(call: &Call<'_>, list: List) -> Result<Answer, Status> {
             out = crate::read::answer::to_bytes(&table).into();
         }
     }
-    Ok(Answer::Json(StatusCode::OK, out.into()))
+    Ok(ApiResponse::Json(StatusCode::OK, out.into()))
 }
 
 /// What Kubernetes calls a kind's type in its own language, as some refusals do.

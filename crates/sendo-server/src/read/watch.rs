@@ -14,7 +14,7 @@ use sendo_world::{Clock, Moment, Stop};
 use serde_json::Value;
 
 use crate::catalog::storage::backend;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::get;
 use crate::read::selection::Selection;
 use crate::read::view::Stored;
@@ -39,7 +39,7 @@ const LEAST_SECONDS: u64 = 1800;
 const CHUNK: usize = 32 * 1024;
 
 /// Streams the changes of what the selectors choose.
-pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn watch(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = ListOptions::parse(&call.request.query, true)?;
     let mut selection = Selection::new(call.resource, &options)?;
     if let Some(name) = call.path.name.as_deref().filter(|name| !name.is_empty()) {
@@ -64,7 +64,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
         // The stream is open: what went wrong is its only event.
         Err(status) => {
             let event = events.failure(&status);
-            return Ok(Answer::Stream(Body::stream(stream::iter([event]))));
+            return Ok(ApiResponse::Stream(Body::stream(stream::iter([event]))));
         }
     };
     let clock = call.server.world.clock().clone();
@@ -95,7 +95,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer, Status> {
         let bytes = feed.next().await?;
         Some((bytes, feed))
     });
-    Ok(Answer::Stream(Body::stream(stream)))
+    Ok(ApiResponse::Stream(Body::stream(stream)))
 }
 
 /// What may be meant of what is there at the start, and the changes from there on.

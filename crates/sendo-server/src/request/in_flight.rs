@@ -29,7 +29,7 @@ impl Default for InFlightLimits {
     }
 }
 
-/// The requests that are worked on now.
+/// The requests in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     limits: InFlightLimits,
@@ -37,11 +37,11 @@ pub(crate) struct InFlight {
     writes: AtomicUsize,
 }
 
-/// A place among the requests that are worked on, until it is dropped.
+/// Counts a request as in flight until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place<'a>(Option<&'a AtomicUsize>);
+pub(crate) struct InFlightGuard<'a>(Option<&'a AtomicUsize>);
 
-impl Drop for Place<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         if let Some(count) = self.0 {
             count.fetch_sub(1, Ordering::AcqRel);
@@ -58,10 +58,10 @@ impl InFlight {
         }
     }
 
-    /// A place for an authenticated request; `None` if there is none left.
-    pub(crate) fn enter(&self, request: &Request) -> Option<Place<'_>> {
+    /// Counts an authenticated request as in flight; `None` if the limit is reached.
+    pub(crate) fn acquire(&self, request: &Request) -> Option<InFlightGuard<'_>> {
         if lasts(request) || request.user.is_in(MASTERS) {
-            return Some(Place(None));
+            return Some(InFlightGuard(None));
         }
         let reads = matches!(request.verb, Verb::Get | Verb::List)
             || matches!(request.target, Target::Other);
@@ -70,8 +70,8 @@ impl InFlight {
         } else {
             (&self.writes, self.limits.writes)
         };
-        let place = Place(Some(count));
-        (count.fetch_add(1, Ordering::AcqRel) < limit).then_some(place)
+        let guard = InFlightGuard(Some(count));
+        (count.fetch_add(1, Ordering::AcqRel) < limit).then_some(guard)
     }
 }
 
@@ -109,12 +109,12 @@ mod tests {
         });
         let read = request("GET /api/v1/nodes", ann());
         let write = request("POST /api/v1/nodes", ann());
-        let first = in_flight.enter(&read);
+        let first = in_flight.acquire(&read);
         assert!(first.is_some());
-        assert!(in_flight.enter(&read).is_none());
-        assert!(in_flight.enter(&write).is_some());
+        assert!(in_flight.acquire(&read).is_none());
+        assert!(in_flight.acquire(&write).is_some());
         drop(first);
-        assert!(in_flight.enter(&read).is_some());
+        assert!(in_flight.acquire(&read).is_some());
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
             reads: 0,
             writes: 0,
         });
-        let passes = |line, user| in_flight.enter(&request(line, user)).is_some();
+        let passes = |line, user| in_flight.acquire(&request(line, user)).is_some();
         assert!(!passes("GET /api/v1/nodes", ann()));
         assert!(passes("GET /api/v1/nodes?watch=1", ann()));
         assert!(passes("GET /api/v1/namespaces/d/pods/p/log", ann()));

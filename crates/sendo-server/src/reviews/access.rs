@@ -17,7 +17,7 @@ use sendo_apimachinery::{
 };
 use serde_json::{Value, json};
 
-use crate::access::authorise::{self, Attributes, Subject, What};
+use crate::access::authorise::{self, Attributes, Requested, ResourceAttributes};
 use crate::request::user::User;
 use crate::state::call::Call;
 
@@ -35,9 +35,9 @@ pub(super) async fn status(call: &Call<'_>, review: &Value, kind: &str) -> Resul
     let (fields, field_fault) = fields(&review["spec"]["resourceAttributes"]["fieldSelector"]);
     let label_fault = labels(&review["spec"]["resourceAttributes"]["labelSelector"]);
     let requested = attributes(&user, &review["spec"], fields);
-    let verdict = authorise::decide(&call.server.access, &requested).await?;
-    let mut status = json!({"allowed": verdict.is_allowed()});
-    let reason = verdict.reason();
+    let decision = authorise::decide(&call.server.access, &requested).await?;
+    let mut status = json!({"allowed": decision.is_allowed()});
+    let reason = decision.reason();
     if !reason.is_empty() {
         status["reason"] = reason.into();
     }
@@ -81,13 +81,13 @@ fn attributes<'a>(user: &'a User, spec: &'a Value, fields: FieldSelector) -> Att
         return Attributes {
             user,
             verb: text(&path["verb"]),
-            what: What::Path(text(&path["path"])),
+            requested: Requested::NonResource(text(&path["path"])),
         };
     }
     Attributes {
         user,
         verb: text(&resource["verb"]),
-        what: What::Resource(Subject {
+        requested: Requested::Resource(ResourceAttributes {
             group: text(&resource["group"]),
             resource: text(&resource["resource"]),
             subresource: text(&resource["subresource"]),

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::access::authorise;
 use crate::access::authorise::nodes;
 use crate::catalog::storage::time_text;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::request::user::User;
@@ -25,12 +25,12 @@ use crate::write::admission::{self, Attributes};
 use crate::write::field_managers;
 
 /// Answers a review, if the resource is one.
-pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn create(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let facts = &call.resource.facts;
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let kind = GroupVersionKind::new(&facts.group, &facts.version, &facts.kind);
     let mut review = decode::body(call, &kind, &options)?;
-    decode::place(call, &mut review)?;
+    decode::set_namespace(call, &mut review)?;
     MetaMut::new(&mut review).remove("managedFields");
     field_managers::update(call, &Value::Null, &mut review);
     let attributes = Attributes::of_creation(call, &options);

@@ -4,7 +4,7 @@
 use sendo_apimachinery::Status;
 
 use super::call::Call;
-use crate::access::authorise::{Attributes, Verdict, attributes, decide, demand};
+use crate::access::authorise::{Attributes, Decision, attributes, decide, demand};
 use crate::request::path::Verb;
 
 /// Refuses a PUT or an apply that comes to create something, unless its writer may.
@@ -17,8 +17,8 @@ pub(crate) async fn demand_create(call: &Call<'_>) -> Result<(), Status> {
 /// The refusal does not say who wanted what.
 pub(crate) async fn demand_create_too(call: &Call<'_>) -> Result<(), Status> {
     match decide(&call.server.access, &create_instead(call)).await? {
-        Verdict::Allowed(_) => Ok(()),
-        Verdict::Refused(why) => {
+        Decision::Allowed(_) => Ok(()),
+        Decision::Refused(why) => {
             let resource = call.resource.group_resource();
             Err(Status::forbidden(&resource, call.name(), why))
         }

@@ -145,8 +145,8 @@ pub(crate) fn from_storage<'o>(call: &Call<'_>, object: &'o Value) -> Cow<'o, Va
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
-/// Puts an object where the path says it lives; a namespace of its own must be that one.
-pub(crate) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
+/// Sets the namespace of an object to that of the path; if it has one, it must be equal.
+pub(crate) fn set_namespace(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     let mut meta = MetaMut::new(object);
     let Some(namespace) = call.namespace() else {
         meta.remove("namespace");

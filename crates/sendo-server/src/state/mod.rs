@@ -22,7 +22,7 @@ use sendo_world::World;
 use serde_json::Value;
 
 use crate::access::Access;
-use crate::catalog::custom::synced::Known;
+use crate::catalog::custom::synced::SyncedDefinitions;
 use crate::catalog::storage::backend;
 use crate::catalog::{self, Catalog, Resource};
 use crate::request::in_flight::InFlight;
@@ -53,7 +53,7 @@ pub(crate) struct Server {
     /// OpenAPI documents that were requested.
     pub(crate) documents: Documents,
     /// The definitions of custom resources that the catalog shows.
-    pub(crate) definitions: tokio::sync::Mutex<Known>,
+    pub(crate) definitions: tokio::sync::Mutex<SyncedDefinitions>,
     pub(crate) catalog: RwLock<Arc<Catalog>>,
     /// The address of the service `kubernetes`: where the server listens.
     pub(crate) advertised: Mutex<Option<SocketAddr>>,

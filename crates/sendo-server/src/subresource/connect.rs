@@ -13,7 +13,7 @@ use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
 use serde_json::{Value, json};
 
 use crate::catalog::keys::Keys;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::request::path::Verb;
 use crate::state::admission::Claims;
 use crate::state::call::Call;
@@ -73,13 +73,13 @@ fn options(call: &Call<'_>, subresource: &str) -> Value {
 const SIMULATED: &str = "simulated://";
 
 /// `pods/<name>/log`.
-pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
+pub(super) async fn log(call: &Call<'_>) -> Result<ApiResponse, Status> {
     check_log_options(call)?;
     let pod = call.decode(&*call.entry().await?);
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let container = container(call, &pod, &lists)?;
     let Some(node) = node_of(&pod) else {
-        return Ok(Answer::Empty(StatusCode::NO_CONTENT));
+        return Ok(ApiResponse::Empty(StatusCode::NO_CONTENT));
     };
     Err(match NodeAgent::find(call, node).await? {
         NodeAgent::Simulated => NodeAgent::simulated(
@@ -99,7 +99,7 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Answer, Status> {
 ///
 /// A request with GET, as WebSockets send it, needs the permission to create too:
 /// `ensureAuthorizedForVerb` in k8s.io/kubernetes (pkg/registry/core/pod/rest/authorize.go).
-pub(super) async fn stream(call: &Call<'_>, name: &str, verb: Verb) -> Result<Answer, Status> {
+pub(super) async fn stream(call: &Call<'_>, name: &str, verb: Verb) -> Result<ApiResponse, Status> {
     if verb != Verb::Create {
         create_permission::demand_create_too(call).await?;
     }
@@ -130,7 +130,7 @@ pub(super) async fn stream(call: &Call<'_>, name: &str, verb: Verb) -> Result<An
 }
 
 /// `proxy` of pods, services and nodes.
-pub(super) async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer, Status> {
+pub(super) async fn proxy(call: &Call<'_>, verb: Verb) -> Result<ApiResponse, Status> {
     let parts: Vec<&str> = call.name().split(':').collect();
     let (scheme, name, port) = match parts.as_slice() {
         [name] => ("", *name, ""),
@@ -166,7 +166,7 @@ pub(super) async fn proxy(call: &Call<'_>, verb: Verb) -> Result<Answer, Status>
 }
 
 /// The answer to a request that is forwarded to an address where no process listens.
-fn forward(call: &Call<'_>, verb: Verb, address: &str) -> Result<Answer, Status> {
+fn forward(call: &Call<'_>, verb: Verb, address: &str) -> Result<ApiResponse, Status> {
     let request = call.request;
     if request.asks_for_upgrade() {
         return Err(no_upgrade(address));
@@ -174,7 +174,7 @@ fn forward(call: &Call<'_>, verb: Verb, address: &str) -> Result<Answer, Status>
     if verb == Verb::Get && call.path.rest.is_empty() && !request.path.ends_with('/') {
         let query = request.uri.query().map(|query| format!("?{query}"));
         let to = format!("{}/{}", request.path, query.unwrap_or_default());
-        return Ok(Answer::Redirect(to));
+        return Ok(ApiResponse::Redirect(to));
     }
     Err(Status::service_unavailable(format!(
         "error trying to reach service: {}",

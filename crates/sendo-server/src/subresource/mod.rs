@@ -4,7 +4,7 @@ mod connect;
 
 use sendo_apimachinery::Status;
 
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::get;
 use crate::request::path::Verb;
 use crate::route::Action;
@@ -15,7 +15,7 @@ use crate::write::{Strategy, binding, eviction, patch, scale, update};
 /// Answers a request on a subresource that the resource has.
 ///
 /// Where only one verb is served, the name of the subresource says which.
-pub(crate) async fn answer(call: &Call<'_>, action: &Action) -> Result<Answer, Status> {
+pub(crate) async fn answer(call: &Call<'_>, action: &Action) -> Result<ApiResponse, Status> {
     let (name, verb) = (action.subresource().unwrap_or_default(), action.verb());
     let core = call.resource.facts.group.is_empty();
     match (name, call.resource.facts.plural.as_str()) {
@@ -40,7 +40,7 @@ pub(crate) async fn answer(call: &Call<'_>, action: &Action) -> Result<Answer, S
 }
 
 /// A subresource that reads and writes the object itself, by rules of its own.
-async fn of_object(call: &Call<'_>, verb: Verb, strategy: Strategy) -> Result<Answer, Status> {
+async fn of_object(call: &Call<'_>, verb: Verb, strategy: Strategy) -> Result<ApiResponse, Status> {
     match verb {
         Verb::Get => get::get(call).await,
         Verb::Patch => patch::patch(call, strategy).await,

@@ -13,7 +13,7 @@ use sendo_apimachinery::{Meta, MetaMut, Status};
 use serde_json::{Map, Value, json};
 
 use super::{Change, Presence, Strategy, Writer, field_managers};
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::request::query::parse_uint;
@@ -23,7 +23,7 @@ use crate::state::decode;
 /// Applies the configuration of the body to the object that the path names, or creates it.
 ///
 /// Through a subresource nothing is created.
-pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
+pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Apply)?;
     let body = read(call)?;
     let change = Change {
@@ -44,7 +44,7 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
                 decode::to_storage(call, new)
             }
         };
-        decode::place(call, &mut new)?;
+        decode::set_namespace(call, &mut new)?;
         Ok(new.into())
     })
     .await?;

@@ -12,7 +12,7 @@ use super::admission::{self, Attributes};
 use super::{Change, Presence, Strategy, Writer, preconditions};
 use crate::catalog::storage::time_text;
 use crate::kinds::pod;
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::request::options::{Write, WriteOptions};
 use crate::request::path::ResourcePath;
 use crate::state::admission::Claims;
@@ -20,7 +20,7 @@ use crate::state::call::Call;
 use crate::state::decode;
 
 /// `POST pods/<name>/binding`.
-pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn bind(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let mut binding = read(call, &options)?;
     let attributes = Attributes::of_creation(call, &options);
@@ -36,7 +36,7 @@ pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer, Status> {
 }
 
 /// `POST bindings`: binds the pod of the binding's name.
-pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let mut binding = read(call, &options)?;
     // What is created has no uid yet: here none can be asked for.
@@ -68,7 +68,7 @@ pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<Answer, Status
 
 fn read(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
     let mut binding = decode::body(call, &GroupVersionKind::new("", "v1", "Binding"), options)?;
-    decode::place(call, &mut binding)?;
+    decode::set_namespace(call, &mut binding)?;
     Ok(binding)
 }
 
@@ -105,7 +105,7 @@ async fn assign(
     call: &Call<'_>,
     binding: &Value,
     options: &WriteOptions,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let now = time_text(call.now());
     let change = Change {
         strategy: Strategy::Internal,
@@ -119,7 +119,10 @@ async fn assign(
     })
     .await?;
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(Answer::Json(StatusCode::CREATED, answer::to_bytes(&done)))
+    Ok(ApiResponse::Json(
+        StatusCode::CREATED,
+        answer::to_bytes(&done),
+    ))
 }
 
 /// The pod with its node.

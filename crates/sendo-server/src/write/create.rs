@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::owner_references::{self, When};
 use super::{Change, New, Presence, Strategy, Writer, field_managers, metadata};
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::state::call::Call;
 use crate::state::decode;
 
 /// Creates the object of the body.
-pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn create(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let change = Change {
         strategy: Strategy::Object,
@@ -37,6 +37,6 @@ pub(super) fn new_object(call: &Call<'_>, mut object: Value) -> Result<New, Stat
     owner_references::dedup(call, &mut object, When::InBody);
     let managers = field_managers::create(call, &mut object);
     let mut object = decode::to_storage(call, object);
-    decode::place(call, &mut object)?;
+    decode::set_namespace(call, &mut object)?;
     Ok(New { object, managers })
 }

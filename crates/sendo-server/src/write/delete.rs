@@ -20,7 +20,7 @@ use super::allocation;
 use crate::catalog::custom::deletion;
 use crate::catalog::storage::time_text;
 use crate::kinds::Dependents;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view::{self, Stored};
 use crate::request::delete_options::DeleteOptions;
 use crate::state::admission::Claims;
@@ -56,7 +56,7 @@ pub(crate) enum Outcome {
 }
 
 /// Deletes the object that the path names.
-pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn delete(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = read_options(call)?;
     check_system_priority_class(call)?;
     if let Dependents::OrphanedWithWarning(text) = call.resource.rules.dependents
@@ -99,10 +99,10 @@ fn check_system_priority_class(call: &Call<'_>) -> Result<(), Status> {
 }
 
 /// The Status of a deletion that succeeded.
-fn done(call: &Call<'_>, stored: &Stored) -> Answer {
+fn done(call: &Call<'_>, stored: &Stored) -> ApiResponse {
     let object: Value =
         serde_json::from_slice(&stored.value).expect("stored objects are JSON of ours");
-    Answer::document(&status::success(&Details {
+    ApiResponse::document(&status::success(&Details {
         name: Meta::new(&object).name().to_owned(),
         group: call.resource.facts.group.clone(),
         kind: call.resource.facts.plural.clone(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Writer;
 use super::delete::read_options;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::list::{self, Stopped};
 use crate::read::selection::Selection;
 use crate::read::view;
@@ -18,7 +18,7 @@ use crate::request::options::{ListOptions, VersionMatch};
 use crate::state::call::Call;
 
 /// Deletes each chosen object and answers with them as they were.
-pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let mut options = ListOptions::parse(&call.request.query, false)?;
     // A collection is deleted page by page, and pages of a version are of that very one.
     if !matches!(options.resource_version.as_str(), "" | "0") {

@@ -14,7 +14,7 @@ use super::{Change, Presence, Strategy, Writer, preconditions};
 use crate::catalog::storage::{backend, time_text};
 use crate::catalog::stored_form;
 use crate::kinds::pod;
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::request::delete_options::DeleteOptions;
 use crate::request::options::{Write, WriteOptions};
 use crate::state::admission::Claims;
@@ -22,14 +22,14 @@ use crate::state::call::Call;
 use crate::state::decode;
 
 /// `POST pods/<name>/eviction`.
-pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn evict(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let version = match call.resource.facts.subresource("eviction") {
         Some(own) => GroupVersionKind::new(&own.group, &own.version, &own.kind),
         None => return Err(Status::no_such_resource()),
     };
     let mut eviction = decode::body(call, &version, &options)?;
-    decode::place(call, &mut eviction)?;
+    decode::set_namespace(call, &mut eviction)?;
     let attributes = Attributes::of_creation(call, &options);
     admission::mutate(&attributes, &mut eviction).await?;
     if Meta::new(&eviction).name() != call.name() {
@@ -70,7 +70,10 @@ pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer, Status> {
     }
     super::remove(call, call.name(), &deletion, Writer::Server).await?;
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(Answer::Json(StatusCode::CREATED, answer::to_bytes(&done)))
+    Ok(ApiResponse::Json(
+        StatusCode::CREATED,
+        answer::to_bytes(&done),
+    ))
 }
 
 /// Tells in the pod's status why it goes, before it does.

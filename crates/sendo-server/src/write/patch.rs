@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::{Change, Presence, Strategy, Writer, apply, field_managers};
 use crate::catalog::custom::Custom;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::state::call::Call;
@@ -60,7 +60,7 @@ impl PatchType {
 }
 
 /// Patches the object that the path names.
-pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
+pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<ApiResponse, Status> {
     if PatchType::from_request(call.request) == Some(PatchType::Apply) {
         return apply::apply(call, strategy).await;
     }
@@ -91,7 +91,7 @@ pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<Answer,
         field_managers::update(call, &current, &mut patched);
         decode::check_name(call, &patched)?;
         let mut new = decode::to_storage(call, patched);
-        decode::place(call, &mut new)?;
+        decode::set_namespace(call, &mut new)?;
         Ok(new.into())
     })
     .await?;

@@ -12,7 +12,7 @@
 use sendo_apimachinery::Status;
 use serde_json::Value;
 
-use crate::access::authorise::{self, Attributes, Subject, What};
+use crate::access::authorise::{self, Attributes, Requested, ResourceAttributes};
 use crate::access::rbac::{GROUP, RoleRef, Rule, escalation};
 use crate::request::user::MASTERS;
 use crate::state::call::Call;
@@ -82,12 +82,12 @@ async fn may(call: &Call<'_>, verb: &str, resource: &str, name: &str) -> Result<
     let attributes = Attributes {
         user: &call.request.user,
         verb,
-        what: What::Resource(Subject {
+        requested: Requested::Resource(ResourceAttributes {
             group: GROUP,
             resource,
             name,
             namespace: call.namespace().unwrap_or_default(),
-            ..Subject::default()
+            ..ResourceAttributes::default()
         }),
     };
     Ok(authorise::decide(&call.server.access, &attributes)

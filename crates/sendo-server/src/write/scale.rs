@@ -16,7 +16,7 @@ use super::field_managers::{self, ScaleWrite};
 use super::patch::PatchType;
 use super::{Change, Presence, Strategy, Writer, apply, patch, preconditions};
 use crate::catalog::custom::ScalePaths;
-use crate::read::answer::{self, Answer};
+use crate::read::answer::{self, ApiResponse};
 use crate::read::table;
 use crate::read::view;
 use crate::request::negotiate::View;
@@ -26,7 +26,7 @@ use crate::state::call::Call;
 use crate::state::decode;
 
 /// Reads or writes the scale of the object that the path names.
-pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<Answer, Status> {
+pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<ApiResponse, Status> {
     match verb {
         Verb::Get => {
             let entry = call.entry().await?;
@@ -67,7 +67,7 @@ pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<Answer, Status
 }
 
 /// Applies the configuration of a Scale.
-async fn apply_scale(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, Status> {
+async fn apply_scale(call: &Call<'_>, options: &WriteOptions) -> Result<ApiResponse, Status> {
     let body = apply::read(call)?;
     write(call, options, |object, old| {
         let write = ScaleWrite::Apply {
@@ -86,7 +86,7 @@ async fn write(
     call: &Call<'_>,
     options: &WriteOptions,
     next: impl Fn(&Value, Value) -> Result<Value, Status>,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let change = Change {
         strategy: Strategy::Scale,
         presence: Presence::Present,
@@ -97,7 +97,7 @@ async fn write(
         let old = old.ok_or_else(|| call.not_found(call.name()))?;
         let mut scale = next(old, of_object(call, old))?;
         decode::check_name(call, &scale)?;
-        decode::place(call, &mut scale)?;
+        decode::set_namespace(call, &mut scale)?;
         Ok(scale.into())
     })
     .await?;
@@ -139,7 +139,7 @@ pub(super) fn merge(call: &Call<'_>, scale: &Value, old: &Value) -> Result<Value
     Ok(new)
 }
 
-fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Status> {
+fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<ApiResponse, Status> {
     let shown = match call.request.form.view {
         View::Whole => scale.clone(),
         View::Metadata(version) => json!({
@@ -156,7 +156,7 @@ fn show(call: &Call<'_>, code: StatusCode, scale: &Value) -> Result<Answer, Stat
         }
         View::Table(version) => table::of_scale(call, version, scale)?,
     };
-    Ok(Answer::Json(code, answer::to_bytes(&shown)))
+    Ok(ApiResponse::Json(code, answer::to_bytes(&shown)))
 }
 
 /// Where a custom resource keeps its numbers; built-in kinds have them at the same places all.

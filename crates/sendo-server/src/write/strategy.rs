@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::{FinalizerNames, MetaRules, Scope, validate_create};
-use sendo_apimachinery::validation_rules::Verdict;
+use sendo_apimachinery::validation_rules::ValidationResult;
 use sendo_apimachinery::{Meta, Status, names};
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ impl Strategy {
         cx: &Cx<'_>,
         new: &Value,
         old: &Value,
-    ) -> Verdict {
+    ) -> ValidationResult {
         let rules = resource.rules;
         let errors = match (self, &resource.custom) {
             (Strategy::Object | Strategy::Scale, Some(custom)) => {
@@ -89,7 +89,7 @@ impl Strategy {
             (Strategy::Object | Strategy::Scale, None) => (rules.validate_update)(cx, new, old),
             (Strategy::Status, None) => (rules.validate_status_update)(cx, new, old),
         };
-        Verdict {
+        ValidationResult {
             errors,
             tolerated: Vec::new(),
         }

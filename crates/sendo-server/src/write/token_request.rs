@@ -19,7 +19,7 @@ use crate::access::tokens::ISSUER;
 use crate::catalog::Resource;
 use crate::catalog::keys::Keys;
 use crate::catalog::storage::time_text;
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::request::user;
@@ -43,11 +43,11 @@ const OF_PODS: i64 = 60 * 60 + 7;
 const YEAR: i64 = 365 * 24 * 60 * 60;
 
 /// Issues a token.
-pub(crate) async fn create(call: &Call<'_>) -> Result<Answer, Status> {
+pub(crate) async fn create(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
     let kind = GroupVersionKind::new(GROUP, "v1", KIND);
     let mut request = decode::body(call, &kind, &options)?;
-    decode::place(call, &mut request)?;
+    decode::set_namespace(call, &mut request)?;
     let namespace = call.namespace().unwrap_or_default();
     let attributes = Attributes::of_creation(call, &options);
     admission::mutate(&attributes, &mut request).await?;

@@ -8,7 +8,7 @@ use sendo_apimachinery::{Meta, MetaMut, Status};
 
 use super::owner_references::{self, When};
 use super::{Change, Presence, Strategy, Writer, create, field_managers, preconditions};
-use crate::read::answer::Answer;
+use crate::read::answer::ApiResponse;
 use crate::read::view;
 use crate::request::options::{Write, WriteOptions};
 use crate::state::call::Call;
@@ -16,7 +16,7 @@ use crate::state::decode;
 
 /// Puts the object of the body in place of the stored one, or creates it where the
 /// kind allows that.
-pub(crate) async fn update(call: &Call<'_>, strategy: Strategy) -> Result<Answer, Status> {
+pub(crate) async fn update(call: &Call<'_>, strategy: Strategy) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Update)?;
     let body = decode::object(call, &options)?;
     decode::check_name(call, &body)?;
@@ -43,7 +43,7 @@ pub(crate) async fn update(call: &Call<'_>, strategy: Strategy) -> Result<Answer
             return create::new_object(call, new);
         };
         new = decode::to_storage(call, new);
-        decode::place(call, &mut new)?;
+        decode::set_namespace(call, &mut new)?;
         owner_references::dedup(call, &mut new, When::InBody);
         field_managers::update_stored(call, old, &mut new);
         Ok(new.into())

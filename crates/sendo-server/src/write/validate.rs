@@ -56,8 +56,8 @@ pub(super) fn before_update(
         FinalizerNames::Any,
         &path,
     ));
-    let verdict = strategy.validate(resource, &cx, new, old);
-    errors.extend(verdict.errors);
+    let result = strategy.validate(resource, &cx, new, old);
+    errors.extend(result.errors);
     if resource.is_definition() {
         errors.extend(match strategy {
             Strategy::Object => custom::validate_update(new, old, &call.server.types),
@@ -67,7 +67,7 @@ pub(super) fn before_update(
     if !errors.is_empty() {
         return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
     }
-    for tolerated in verdict.tolerated {
+    for tolerated in result.tolerated {
         call.request.warn(tolerated.to_string());
     }
     if let Strategy::Object | Strategy::Scale = strategy {

@@ -42,7 +42,7 @@ impl Checked {
 
 /// Finds the type of every node, or what is wrong.
 pub(super) fn check(parsed: &Parsed, variables: &Variables<'_>) -> Result<Checked, Issues> {
-    let size = parsed.places.len();
+    let size = parsed.offsets.len();
     let mut checker = Checker {
         parsed,
         variables,
@@ -89,8 +89,8 @@ struct Checker<'p, 'v> {
 
 impl<'p> Checker<'p, '_> {
     fn report(&mut self, at: &Expr, message: String) {
-        let place = self.parsed.places.get(at.id);
-        self.issues.push(Issue { place, message });
+        let offset = self.parsed.offsets.get(at.id);
+        self.issues.push(Issue { offset, message });
     }
 
     /// The issues. Types of objects are named from the value that the expression is about.

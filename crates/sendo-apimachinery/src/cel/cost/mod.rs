@@ -86,7 +86,7 @@ pub(super) fn estimate(parsed: &Parsed, checked: &Checked, variables: &Variables
 }
 
 /// The way to a value from a variable: the names of fields, and marks for the rest.
-type Way = Vec<String>;
+type ExprPath = Vec<String>;
 
 const ITEMS: &str = "@items";
 const VALUES: &str = "@values";
@@ -113,7 +113,7 @@ impl Entries {
 
 struct Local<'p> {
     name: &'p str,
-    way: Way,
+    way: ExprPath,
     size: Option<Size>,
     entries: Option<Entries>,
 }
@@ -122,7 +122,7 @@ struct Estimator<'p, 'v> {
     checked: &'p Checked,
     variables: &'v Variables<'v>,
     locals: Vec<Local<'p>>,
-    paths: BTreeMap<u32, Way>,
+    paths: BTreeMap<u32, ExprPath>,
     sizes: BTreeMap<u32, Size>,
     entries: BTreeMap<u32, Entries>,
 }
@@ -334,7 +334,7 @@ impl<'p> Estimator<'p, '_> {
         self.size(arg)
     }
 
-    fn way(&self, expr: &Expr) -> Way {
+    fn way(&self, expr: &Expr) -> ExprPath {
         if let Kind::Ident(name) = &expr.kind
             && let Some(local) = self.local(name)
         {
@@ -417,7 +417,7 @@ impl<'p> Estimator<'p, '_> {
     }
 }
 
-fn extended(mut way: Way, step: &str) -> Way {
+fn extended(mut way: ExprPath, step: &str) -> ExprPath {
     way.push(step.to_owned());
     way
 }

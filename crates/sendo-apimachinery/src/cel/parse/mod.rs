@@ -3,9 +3,9 @@
 mod primary;
 
 use super::issues::{Issue, Issues};
-use super::lex::{self, Spot, Token};
+use super::lex::{self, Lexeme, Token};
 use super::macros;
-use super::syntax::{Expr, Kind, Literal, Parsed, Places, TooDeep};
+use super::syntax::{Expr, Kind, Literal, Offsets, Parsed, TooDeep};
 
 /// How many characters an expression may have.
 const MAX_SIZE: usize = 100_000;
@@ -21,7 +21,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
     if size > MAX_SIZE {
         let message =
             format!("expression code point size exceeds limit: size: {size}, limit {MAX_SIZE}");
-        return Err(Issues::new(source, vec![Issue { place: 0, message }]));
+        return Err(Issues::new(source, vec![Issue { offset: 0, message }]));
     }
     let (spots, issues) = lex::tokens(source);
     let mut parser = Parser {
@@ -29,7 +29,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
         spots,
         at: 0,
         nesting: 0,
-        places: Places::default(),
+        offsets: Offsets::default(),
         issues,
     };
     let root = parser.whole();
@@ -37,7 +37,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Issues> {
         Ok(root) if parser.issues.is_empty() => Ok(Parsed {
             source: source.to_owned(),
             root,
-            places: parser.places,
+            offsets: parser.offsets,
         }),
         Err(Stop::TooDeep(error)) => Err(error.issues(source)),
         _ => Err(Issues::new(source, parser.issues)),
@@ -60,10 +60,10 @@ impl From<TooDeep> for Stop {
 
 pub(super) struct Parser {
     source: Vec<char>,
-    spots: Vec<Spot>,
+    spots: Vec<Lexeme>,
     at: usize,
     nesting: usize,
-    pub(super) places: Places,
+    pub(super) offsets: Offsets,
     issues: Vec<Issue>,
 }
 
@@ -72,8 +72,8 @@ type Result<T, E = Stop> = std::result::Result<T, E>;
 impl Parser {
     fn whole(&mut self) -> Result<Expr> {
         let root = self.expr()?;
-        if self.spot().token != Token::End {
-            let text = self.spot().text.clone();
+        if self.lexeme().token != Token::End {
+            let text = self.lexeme().text.clone();
             let what = match self.spots[self.at + 1].token {
                 Token::End => "extraneous",
                 _ => "mismatched",
@@ -83,22 +83,22 @@ impl Parser {
         Ok(root)
     }
 
-    fn spot(&self) -> &Spot {
+    fn lexeme(&self) -> &Lexeme {
         &self.spots[self.at]
     }
 
     fn is(&self, mark: &str) -> bool {
-        matches!(self.spot().token, Token::Mark(own) if own == mark)
+        matches!(self.lexeme().token, Token::Mark(own) if own == mark)
     }
 
-    /// Takes a mark if it is next, and tells its place.
+    /// Takes a mark if it is next, and tells its offset.
     fn take(&mut self, mark: &str) -> Option<u32> {
         if !self.is(mark) {
             return None;
         }
-        let place = self.spot().place;
+        let offset = self.lexeme().offset;
         self.at += 1;
-        Some(place)
+        Some(offset)
     }
 
     fn expect(&mut self, mark: &str) -> Result<()> {
@@ -113,7 +113,7 @@ impl Parser {
         if !forgotten {
             return Err(self.mismatched(&format!("'{mark}'")));
         }
-        let text = self.spot().text.clone();
+        let text = self.lexeme().text.clone();
         Err(self.syntax(format!("missing '{mark}' at '{text}'")))
     }
 
@@ -143,45 +143,45 @@ impl Parser {
         if second.token == Token::End {
             return first.text.clone();
         }
-        let end = first.place as usize + first.text.chars().count();
-        let between = self.source.get(end..second.place as usize);
+        let end = first.offset as usize + first.text.chars().count();
+        let between = self.source.get(end..second.offset as usize);
         let between = between.unwrap_or_default().iter();
         let blanks: String = between.filter(|c| c.is_whitespace()).collect();
         format!("{}{blanks}{}", first.text, second.text)
     }
 
     fn syntax(&mut self, message: String) -> Stop {
-        let place = self.spot().place;
-        self.report(place, format!("Syntax error: {message}"))
+        let offset = self.lexeme().offset;
+        self.report(offset, format!("Syntax error: {message}"))
     }
 
     fn mismatched(&mut self, expected: &str) -> Stop {
-        let text = self.spot().text.clone();
+        let text = self.lexeme().text.clone();
         self.syntax(format!("mismatched input '{text}' expecting {expected}"))
     }
 
-    pub(super) fn report(&mut self, place: u32, message: impl Into<String>) -> Stop {
+    pub(super) fn report(&mut self, offset: u32, message: impl Into<String>) -> Stop {
         self.issues.push(Issue {
-            place,
+            offset,
             message: message.into(),
         });
         Stop::Reported
     }
 
-    /// A node at a place.
-    pub(super) fn node(&mut self, place: u32, kind: Kind) -> Result<Expr> {
-        let id = self.places.add(place);
+    /// A node at an offset.
+    pub(super) fn node(&mut self, offset: u32, kind: Kind) -> Result<Expr> {
+        let id = self.offsets.add(offset);
         Ok(Expr::new(id, kind)?)
     }
 
     /// A call of a function without a target.
-    pub(super) fn call(&mut self, place: u32, function: &str, args: Vec<Expr>) -> Result<Expr> {
+    pub(super) fn call(&mut self, offset: u32, function: &str, args: Vec<Expr>) -> Result<Expr> {
         let kind = Kind::Call {
             function: function.to_owned(),
             target: None,
             args,
         };
-        self.node(place, kind)
+        self.node(offset, kind)
     }
 
     fn expr(&mut self) -> Result<Expr> {
@@ -192,11 +192,11 @@ impl Parser {
         let condition = self.logic("||", "_||_")?;
         let expr = match self.take("?") {
             None => condition,
-            Some(place) => {
+            Some(offset) => {
                 let first = self.logic("||", "_||_")?;
                 self.expect(":")?;
                 let second = self.expr()?;
-                self.call(place, "_?_:_", vec![condition, first, second])?
+                self.call(offset, "_?_:_", vec![condition, first, second])?
             }
         };
         self.nesting -= 1;
@@ -210,15 +210,15 @@ impl Parser {
             _ => parser.relation(),
         };
         let mut terms = vec![term(self)?];
-        let mut places = Vec::new();
-        while let Some(place) = self.take(mark) {
-            places.push(place);
+        let mut offsets = Vec::new();
+        while let Some(offset) = self.take(mark) {
+            offsets.push(offset);
             terms.push(term(self)?);
         }
         self.balance(
             function,
             &mut terms.into_iter().map(Some).collect::<Vec<_>>(),
-            &places,
+            &offsets,
         )
     }
 
@@ -226,22 +226,22 @@ impl Parser {
         &mut self,
         function: &str,
         terms: &mut [Option<Expr>],
-        places: &[u32],
+        offsets: &[u32],
     ) -> Result<Expr> {
         if terms.len() == 1 {
             return terms[0].take().ok_or(Stop::Reported);
         }
         let middle = terms.len().div_ceil(2);
         let (low, high) = terms.split_at_mut(middle);
-        let first = self.balance(function, low, &places[..middle - 1])?;
-        let second = self.balance(function, high, &places[middle..])?;
-        self.call(places[middle - 1], function, vec![first, second])
+        let first = self.balance(function, low, &offsets[..middle - 1])?;
+        let second = self.balance(function, high, &offsets[middle..])?;
+        self.call(offsets[middle - 1], function, vec![first, second])
     }
 
     fn relation(&mut self) -> Result<Expr> {
         let mut left = self.sum()?;
         loop {
-            let Token::Mark(mark) = self.spot().token else {
+            let Token::Mark(mark) = self.lexeme().token else {
                 return Ok(left);
             };
             let function = match mark {
@@ -254,34 +254,34 @@ impl Parser {
                 "in" => "@in",
                 _ => return Ok(left),
             };
-            let place = self.spot().place;
+            let offset = self.lexeme().offset;
             self.at += 1;
             let right = self.sum()?;
-            left = self.call(place, function, vec![left, right])?;
+            left = self.call(offset, function, vec![left, right])?;
         }
     }
 
     fn sum(&mut self) -> Result<Expr> {
         let mut left = self.product()?;
         loop {
-            let (place, function) = match (self.take("+"), self.is("-")) {
-                (Some(place), _) => (place, "_+_"),
+            let (offset, function) = match (self.take("+"), self.is("-")) {
+                (Some(offset), _) => (offset, "_+_"),
                 (None, true) => {
-                    let place = self.spot().place;
+                    let offset = self.lexeme().offset;
                     self.at += 1;
-                    (place, "_-_")
+                    (offset, "_-_")
                 }
                 _ => return Ok(left),
             };
             let right = self.product()?;
-            left = self.call(place, function, vec![left, right])?;
+            left = self.call(offset, function, vec![left, right])?;
         }
     }
 
     fn product(&mut self) -> Result<Expr> {
         let mut left = self.unary()?;
         loop {
-            let Token::Mark(mark) = self.spot().token else {
+            let Token::Mark(mark) = self.lexeme().token else {
                 return Ok(left);
             };
             let function = match mark {
@@ -290,10 +290,10 @@ impl Parser {
                 "%" => "_%_",
                 _ => return Ok(left),
             };
-            let place = self.spot().place;
+            let offset = self.lexeme().offset;
             self.at += 1;
             let right = self.unary()?;
-            left = self.call(place, function, vec![left, right])?;
+            left = self.call(offset, function, vec![left, right])?;
         }
     }
 
@@ -309,7 +309,7 @@ impl Parser {
             let primary = self.primary()?;
             return self.member(primary);
         };
-        let place = self.spot().place;
+        let offset = self.lexeme().offset;
         let mut count = 0usize;
         while self.take(mark).is_some() {
             count += 1;
@@ -319,33 +319,33 @@ impl Parser {
         if count.is_multiple_of(2) {
             return Ok(operand);
         }
-        self.call(place, function, vec![operand])
+        self.call(offset, function, vec![operand])
     }
 
     /// A number with its sign.
     fn negative_literal(&mut self) -> Result<Option<Expr>> {
-        let place = self.spot().place;
+        let offset = self.lexeme().offset;
         let literal = match &self.spots[self.at + 1].token {
             Token::Int(text) => match primary::int(&format!("-{text}")) {
                 Some(value) => Literal::Int(value),
-                None => return Err(self.report(place, "invalid int literal")),
+                None => return Err(self.report(offset, "invalid int literal")),
             },
             Token::Float(text) => match primary::double(&format!("-{text}")) {
                 Some(value) => Literal::Double(value),
-                None => return Err(self.report(place, "invalid double literal")),
+                None => return Err(self.report(offset, "invalid double literal")),
             },
             _ => return Ok(None),
         };
         self.at += 2;
-        self.node(place, Kind::Literal(literal)).map(Some)
+        self.node(offset, Kind::Literal(literal)).map(Some)
     }
 
     fn member(&mut self, mut operand: Expr) -> Result<Expr> {
         loop {
-            if let Some(place) = self.take(".") {
+            if let Some(offset) = self.take(".") {
                 let optional = self.take("?").is_some();
                 let after_dot = self.at;
-                let (name, quoted) = match &self.spot().token {
+                let (name, quoted) = match &self.lexeme().token {
                     Token::Ident(name) => (name.clone(), false),
                     Token::Quoted(name) => (name.clone(), true),
                     _ => {
@@ -357,15 +357,15 @@ impl Parser {
                     }
                 };
                 if quoted {
-                    let place = self.spot().place;
-                    return Err(self.report(place, "unsupported syntax: '`'"));
+                    let offset = self.lexeme().offset;
+                    return Err(self.report(offset, "unsupported syntax: '`'"));
                 }
                 self.at += 1;
                 operand = if optional {
-                    let field = self.node(place, Kind::Literal(Literal::Text(name)))?;
-                    self.call(place, "_?._", vec![operand, field])?
+                    let field = self.node(offset, Kind::Literal(Literal::Text(name)))?;
+                    self.call(offset, "_?._", vec![operand, field])?
                 } else if self.is("(") {
-                    let open = self.spot().place;
+                    let open = self.lexeme().offset;
                     let args = self.arguments()?;
                     macros::member_call(self, open, operand, name, args)?
                 } else {
@@ -374,9 +374,9 @@ impl Parser {
                         field: name,
                         test: false,
                     };
-                    self.node(place, kind)?
+                    self.node(offset, kind)?
                 };
-            } else if let Some(place) = self.take("[") {
+            } else if let Some(offset) = self.take("[") {
                 let function = match self.take("?") {
                     Some(_) => "_[?_]",
                     None => "_[_]",
@@ -386,7 +386,7 @@ impl Parser {
                 }
                 let index = self.expr()?;
                 self.expect("]")?;
-                operand = self.call(place, function, vec![operand, index])?;
+                operand = self.call(offset, function, vec![operand, index])?;
             } else {
                 return Ok(operand);
             }

@@ -2,29 +2,29 @@
 
 use super::{Parser, Result, STARTS};
 use crate::cel::escape::is_reserved;
-use crate::cel::lex::{Spot, Token};
+use crate::cel::lex::{Lexeme, Token};
 use crate::cel::macros;
 use crate::cel::syntax::{Entry, Expr, Item, Kind, Literal};
 
 impl Parser {
     pub(super) fn primary(&mut self) -> Result<Expr> {
-        let Spot { token, place, .. } = self.spot().clone();
+        let Lexeme { token, offset, .. } = self.lexeme().clone();
         let literal = match token {
             Token::Int(text) => match int(&text) {
                 Some(value) => Literal::Int(value),
-                None => return Err(self.report(place, "invalid int literal")),
+                None => return Err(self.report(offset, "invalid int literal")),
             },
             Token::Uint(text) => match uint(&text) {
                 Some(value) => Literal::Uint(value),
-                None => return Err(self.report(place, "invalid uint literal")),
+                None => return Err(self.report(offset, "invalid uint literal")),
             },
             Token::Float(text) => match double(&text) {
                 Some(value) => Literal::Double(value),
-                None => return Err(self.report(place, "invalid double literal")),
+                None => return Err(self.report(offset, "invalid double literal")),
             },
             Token::Text(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => Literal::Text(text),
-                Err(_) => return Err(self.report(place, "invalid UTF-8 string")),
+                Err(_) => return Err(self.report(offset, "invalid UTF-8 string")),
             },
             Token::Bytes(bytes) => Literal::Bytes(bytes),
             Token::Mark("true") => Literal::Bool(true),
@@ -36,11 +36,11 @@ impl Parser {
                 self.expect(")")?;
                 return Ok(inner);
             }
-            Token::Mark("[") => return self.list(place),
-            Token::Mark("{") => return self.map(place),
+            Token::Mark("[") => return self.list(offset),
+            Token::Mark("{") => return self.map(offset),
             Token::Mark(".") => {
                 self.at += 1;
-                return match &self.spot().token {
+                return match &self.lexeme().token {
                     Token::Ident(_) => self.named(),
                     _ => Err(self.mismatched("IDENTIFIER")),
                 };
@@ -49,15 +49,15 @@ impl Parser {
             Token::Mark(_) | Token::Quoted(_) | Token::End => return self.no_value(),
         };
         self.at += 1;
-        self.node(place, Kind::Literal(literal))
+        self.node(offset, Kind::Literal(literal))
     }
 
     /// Tells that no value begins here. If one does right behind, reading goes on with that.
     fn no_value(&mut self) -> Result<Expr> {
-        if self.spot().token == Token::End || !self.begins_value(self.at + 1) {
+        if self.lexeme().token == Token::End || !self.begins_value(self.at + 1) {
             return Err(self.mismatched(STARTS));
         }
-        let text = self.spot().text.clone();
+        let text = self.lexeme().text.clone();
         self.syntax(format!("extraneous input '{text}' expecting {STARTS}"));
         self.at += 1;
         self.primary()
@@ -65,7 +65,7 @@ impl Parser {
 
     /// A variable, a call or a message.
     fn named(&mut self) -> Result<Expr> {
-        let Spot { token, place, .. } = self.spot().clone();
+        let Lexeme { token, offset, .. } = self.lexeme().clone();
         let Token::Ident(name) = token else {
             return Err(self.mismatched("IDENTIFIER"));
         };
@@ -74,14 +74,14 @@ impl Parser {
         }
         self.at += 1;
         if is_reserved(name.as_str()) {
-            return Err(self.report(place, format!("reserved identifier: {name}")));
+            return Err(self.report(offset, format!("reserved identifier: {name}")));
         }
         if self.is("(") {
-            let open = self.spot().place;
+            let open = self.lexeme().offset;
             let args = self.arguments()?;
             return macros::global_call(self, open, name, args);
         }
-        self.node(place, Kind::Ident(name))
+        self.node(offset, Kind::Ident(name))
     }
 
     /// The dotted name of a message literal that begins here.
@@ -106,31 +106,31 @@ impl Parser {
         while !self.is("{") {
             self.at += 1;
         }
-        let place = self.spot().place;
+        let offset = self.lexeme().offset;
         self.at += 1;
         let fields = self.until("}", |parser| {
             parser.take("?");
-            if !matches!(parser.spot().token, Token::Ident(_) | Token::Quoted(_)) {
+            if !matches!(parser.lexeme().token, Token::Ident(_) | Token::Quoted(_)) {
                 return Err(parser.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
             }
             parser.at += 1;
             parser.expect(":")?;
             parser.expr()
         })?;
-        self.node(place, Kind::Struct { name, fields })
+        self.node(offset, Kind::Struct { name, fields })
     }
 
-    fn list(&mut self, place: u32) -> Result<Expr> {
+    fn list(&mut self, offset: u32) -> Result<Expr> {
         self.at += 1;
         let items = self.until("]", |parser| {
             let optional = parser.take("?").is_some();
             let value = parser.expr()?;
             Ok(Item { value, optional })
         })?;
-        self.node(place, Kind::List(items))
+        self.node(offset, Kind::List(items))
     }
 
-    fn map(&mut self, place: u32) -> Result<Expr> {
+    fn map(&mut self, offset: u32) -> Result<Expr> {
         self.at += 1;
         let entries = self.until("}", |parser| {
             let optional = parser.take("?").is_some();
@@ -143,7 +143,7 @@ impl Parser {
                 optional,
             })
         })?;
-        self.node(place, Kind::Map(entries))
+        self.node(offset, Kind::Map(entries))
     }
 
     /// What commas separate, and may follow, up to the closing mark.

@@ -76,7 +76,7 @@ impl Comparison {
             return false;
         };
         match one.identity() {
-            Identity::Place => mine
+            Identity::Position => mine
                 .iter()
                 .zip(&others)
                 .all(|(one, other)| self.equal(one, other)),

@@ -27,7 +27,7 @@ enum Items<'a> {
 /// How the items of a list are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
-    Place,
+    Position,
     Value,
     Keys,
 }
@@ -98,7 +98,7 @@ impl<'a> List<'a> {
         match self.schema.and_then(|schema| schema.list_type.as_deref()) {
             Some("set") => Identity::Value,
             Some("map") => Identity::Keys,
-            _ => Identity::Place,
+            _ => Identity::Position,
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> List<'a> {
     ) -> Result<List<'a>, Fault> {
         let mut items = self.values()?;
         match self.identity() {
-            Identity::Place => items.extend(other.values()?),
+            Identity::Position => items.extend(other.values()?),
             Identity::Value => {
                 for item in other.values()? {
                     if !items.iter().any(|own| comparison.equal(own, &item)) {

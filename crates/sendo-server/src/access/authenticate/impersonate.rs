@@ -12,7 +12,7 @@ use http::HeaderMap;
 use sendo_apimachinery::{Status, go_quote, names};
 
 use crate::access::Access;
-use crate::access::authorise::{self, Attributes, Subject, What};
+use crate::access::authorise::{self, Attributes, Requested, ResourceAttributes};
 use crate::request::Request;
 use crate::request::query::{self, Plus};
 use crate::request::user::{self, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
@@ -229,12 +229,12 @@ impl Impersonation<'_> {
 
     async fn name(&self, user: &mut User) -> Result<(), Status> {
         if let Some((namespace, name)) = user::split_service_account(&user.name) {
-            let subject = Subject {
+            let subject = ResourceAttributes {
                 group: self.group(),
                 resource: "serviceaccounts",
                 namespace,
                 name,
-                ..Subject::default()
+                ..ResourceAttributes::default()
             };
             self.demand_subject(subject).await?;
             if user.groups.is_empty() {
@@ -285,12 +285,12 @@ impl Impersonation<'_> {
                 return Err(self.refuse("userextras", "", &why));
             }
             for value in values {
-                let subject = Subject {
+                let subject = ResourceAttributes {
                     group: AUTHENTICATION,
                     resource: "userextras",
                     subresource: key,
                     name: value,
-                    ..Subject::default()
+                    ..ResourceAttributes::default()
                 };
                 self.demand_subject(subject).await?;
             }
@@ -299,21 +299,21 @@ impl Impersonation<'_> {
     }
 
     async fn demand(&self, group: &str, resource: &str, name: &str) -> Result<(), Status> {
-        let subject = Subject {
+        let subject = ResourceAttributes {
             group,
             resource,
             name,
-            ..Subject::default()
+            ..ResourceAttributes::default()
         };
         self.demand_subject(subject).await
     }
 
-    async fn demand_subject(&self, subject: Subject<'_>) -> Result<(), Status> {
+    async fn demand_subject(&self, subject: ResourceAttributes<'_>) -> Result<(), Status> {
         let verb = self.verb();
         let attributes = Attributes {
             user: self.real,
             verb: &verb,
-            what: What::Resource(subject),
+            requested: Requested::Resource(subject),
         };
         authorise::demand(self.access, &attributes).await
     }
@@ -327,16 +327,16 @@ impl Impersonation<'_> {
 
     fn refuse(&self, resource: &str, name: &str, why: &str) -> Status {
         let verb = self.verb();
-        let subject = Subject {
+        let subject = ResourceAttributes {
             group: AUTHENTICATION,
             resource,
             name,
-            ..Subject::default()
+            ..ResourceAttributes::default()
         };
         let attributes = Attributes {
             user: self.real,
             verb: &verb,
-            what: What::Resource(subject),
+            requested: Requested::Resource(subject),
         };
         authorise::refusal(&attributes, why)
     }

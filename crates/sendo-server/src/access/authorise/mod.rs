@@ -10,7 +10,7 @@ pub(crate) mod nodes;
 use sendo_apimachinery::{FieldSelector, GroupResource, Status, go_quote, names, status};
 
 use crate::access::Access;
-use crate::access::rbac::{Decision, Grant, RoleRef};
+use crate::access::rbac::{Grant, PolicyDecision, RoleRef};
 use crate::request::Request;
 use crate::request::path::{Target, Verb};
 use crate::request::user::{MASTERS, User};
@@ -23,21 +23,21 @@ pub(crate) struct Attributes<'a> {
     /// The verb of a rule; for paths the method in lower case.
     pub(crate) verb: &'a str,
     /// What the verb applies to.
-    pub(crate) what: What<'a>,
+    pub(crate) requested: Requested<'a>,
 }
 
 /// What a verb applies to.
 #[derive(Clone, Debug)]
-pub(crate) enum What<'a> {
+pub(crate) enum Requested<'a> {
     /// A resource.
-    Resource(Subject<'a>),
+    Resource(ResourceAttributes<'a>),
     /// A path that names no resource.
-    Path(&'a str),
+    NonResource(&'a str),
 }
 
 /// A resource of the API, served or not; what does not apply is empty.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct ResourceAttributes<'a> {
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
     pub(crate) subresource: &'a str,
@@ -49,24 +49,24 @@ pub(crate) struct Subject<'a> {
 
 /// The result of [`decide`].
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     /// The request is allowed; by a grant, unless the user is in `system:masters` or is a node.
     Allowed(Option<Grant>),
     /// The request is not allowed, and why, if there is more to say.
     Refused(String),
 }
 
-impl Verdict {
+impl Decision {
     pub(crate) fn is_allowed(&self) -> bool {
-        matches!(self, Verdict::Allowed(_))
+        matches!(self, Decision::Allowed(_))
     }
 
     /// The reason that an access review shows.
     pub(crate) fn reason(&self) -> String {
         match self {
-            Verdict::Allowed(Some(grant)) => format!("RBAC: allowed by {grant}"),
-            Verdict::Allowed(None) => String::new(),
-            Verdict::Refused(why) => why.clone(),
+            Decision::Allowed(Some(grant)) => format!("RBAC: allowed by {grant}"),
+            Decision::Allowed(None) => String::new(),
+            Decision::Refused(why) => why.clone(),
         }
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn attributes<'a>(
         return Attributes {
             user,
             verb: method,
-            what: What::Path(&request.path),
+            requested: Requested::NonResource(&request.path),
         };
     };
     let name = match path.name.as_deref() {
@@ -118,7 +118,7 @@ pub(crate) fn attributes<'a>(
     Attributes {
         user,
         verb: request.verb.as_str(),
-        what: What::Resource(Subject {
+        requested: Requested::Resource(ResourceAttributes {
             group: &path.group,
             resource: &path.resource,
             subresource: path.subresource.as_deref().unwrap_or_default(),
@@ -139,8 +139,8 @@ fn pinned_name(fields: &FieldSelector) -> &str {
 /// Refuses with 403 what is not allowed.
 pub(crate) async fn demand(access: &Access, attributes: &Attributes<'_>) -> Result<(), Status> {
     match decide(access, attributes).await? {
-        Verdict::Allowed(_) => Ok(()),
-        Verdict::Refused(why) => Err(refusal(attributes, &why)),
+        Decision::Allowed(_) => Ok(()),
+        Decision::Refused(why) => Err(refusal(attributes, &why)),
     }
 }
 
@@ -148,25 +148,25 @@ pub(crate) async fn demand(access: &Access, attributes: &Attributes<'_>) -> Resu
 pub(crate) async fn decide(
     access: &Access,
     attributes: &Attributes<'_>,
-) -> Result<Verdict, Status> {
+) -> Result<Decision, Status> {
     if attributes.user.is_in(MASTERS) {
-        return Ok(Verdict::Allowed(None));
+        return Ok(Decision::Allowed(None));
     }
     let mut reasons = Vec::new();
     match nodes::decide(access, attributes).await? {
-        nodes::Verdict::Allowed => return Ok(Verdict::Allowed(None)),
-        nodes::Verdict::Refused(why) => reasons.push(why),
-        nodes::Verdict::NoNode => {}
+        nodes::Decision::Allowed => return Ok(Decision::Allowed(None)),
+        nodes::Decision::Refused(why) => reasons.push(why),
+        nodes::Decision::NoNode => {}
     }
     match access.policy.read(|policy| policy.find(attributes)).await? {
-        Decision::Grant(grant) => return Ok(Verdict::Allowed(Some(grant))),
-        Decision::NoRule(absent) if !absent.is_empty() => {
+        PolicyDecision::Grant(grant) => return Ok(Decision::Allowed(Some(grant))),
+        PolicyDecision::NoRule(absent) if !absent.is_empty() => {
             reasons.push(format!("RBAC: {}", absent_roles(&absent)));
         }
-        Decision::NoRule(_) => {}
+        PolicyDecision::NoRule(_) => {}
     }
     reasons.retain(|reason| !reason.is_empty());
-    Ok(Verdict::Refused(reasons.join("\n")))
+    Ok(Decision::Refused(reasons.join("\n")))
 }
 
 /// The sentence about roles that are bound and do not exist.
@@ -185,8 +185,8 @@ pub(crate) fn refusal(attributes: &Attributes<'_>, why: &str) -> Status {
         "" => String::new(),
         why => format!(": {why}"),
     };
-    match &attributes.what {
-        What::Path(path) => {
+    match &attributes.requested {
+        Requested::NonResource(path) => {
             let cause = format_args!(
                 "User {user} cannot {} path {}{why}",
                 attributes.verb,
@@ -194,7 +194,7 @@ pub(crate) fn refusal(attributes: &Attributes<'_>, why: &str) -> Status {
             );
             Status::forbidden(&GroupResource::default(), "", cause)
         }
-        What::Resource(subject) => {
+        Requested::Resource(subject) => {
             let full = match subject.subresource {
                 "" => subject.resource.to_owned(),
                 subresource => format!("{}/{subresource}", subject.resource),

@@ -15,9 +15,9 @@ mod policy;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub(crate) use escalation::quoted;
-pub(crate) use policy::{Decision, Grant, PREFIXES, Policy, RoleRef};
+pub(crate) use policy::{Grant, PREFIXES, Policy, PolicyDecision, RoleRef};
 
-use crate::access::authorise::{Attributes, What};
+use crate::access::authorise::{Attributes, Requested};
 
 /// The API group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -60,9 +60,11 @@ impl Rule {
         if !has(&self.verbs, attributes.verb) {
             return false;
         }
-        match &attributes.what {
-            What::Path(path) => self.non_resource_urls.iter().any(|url| covers(url, path)),
-            What::Resource(requested) => {
+        match &attributes.requested {
+            Requested::NonResource(path) => {
+                self.non_resource_urls.iter().any(|url| covers(url, path))
+            }
+            Requested::Resource(requested) => {
                 has(&self.api_groups, requested.group)
                     && self
                         .resources
@@ -106,7 +108,7 @@ fn names(own: &str, resource: &str, subresource: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::authorise::Subject;
+    use crate::access::authorise::ResourceAttributes;
     use crate::request::user::User;
 
     fn rule(verbs: &[&str], groups: &[&str], resources: &[&str], names: &[&str]) -> Rule {
@@ -126,12 +128,12 @@ mod tests {
         rule.allows(&Attributes {
             user: &user,
             verb,
-            what: What::Resource(Subject {
+            requested: Requested::Resource(ResourceAttributes {
                 group,
                 resource,
                 subresource,
                 name,
-                ..Subject::default()
+                ..ResourceAttributes::default()
             }),
         })
     }

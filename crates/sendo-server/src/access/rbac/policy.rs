@@ -14,7 +14,7 @@ use sendo_store::Entry;
 use serde::Deserialize;
 
 use super::{Rule, nullable};
-use crate::access::authorise::{Attributes, What};
+use crate::access::authorise::{Attributes, Requested};
 use crate::access::follow::View;
 use crate::request::user::{self, User};
 
@@ -83,7 +83,7 @@ pub(crate) struct Grant {
 
 /// The result of [`Policy::find`].
 #[derive(Debug)]
-pub(crate) enum Decision {
+pub(crate) enum PolicyDecision {
     /// A binding to a role with a rule that allows the request.
     Grant(Grant),
     /// No rule allows the request. These roles are bound to the user but do not exist.
@@ -92,22 +92,22 @@ pub(crate) enum Decision {
 
 impl Policy {
     /// Finds a rule that allows a request.
-    pub(crate) fn find(&self, attributes: &Attributes<'_>) -> Decision {
-        let namespace = match &attributes.what {
-            What::Resource(subject) => subject.namespace,
-            What::Path(_) => "",
+    pub(crate) fn find(&self, attributes: &Attributes<'_>) -> PolicyDecision {
+        let namespace = match &attributes.requested {
+            Requested::Resource(subject) => subject.namespace,
+            Requested::NonResource(_) => "",
         };
-        let mut decision = Decision::NoRule(Vec::new());
+        let mut decision = PolicyDecision::NoRule(Vec::new());
         self.visit(attributes.user, namespace, |binding, rules| {
             match (rules, &mut decision) {
                 (Ok(rules), _) if rules.iter().any(|rule| rule.allows(attributes)) => {
-                    decision = Decision::Grant(Grant {
+                    decision = PolicyDecision::Grant(Grant {
                         subject: binding.subject(attributes.user).unwrap_or_default(),
                         binding: Arc::clone(binding),
                     });
                     return ControlFlow::Break(());
                 }
-                (Err(role), Decision::NoRule(absent)) => absent.push(role.clone()),
+                (Err(role), PolicyDecision::NoRule(absent)) => absent.push(role.clone()),
                 _ => {}
             }
             ControlFlow::Continue(())
@@ -361,7 +361,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::access::authorise::Subject;
+    use crate::access::authorise::ResourceAttributes;
 
     fn put(policy: &mut Policy, key: &str, value: Value) {
         policy.put(&Entry {
@@ -385,15 +385,15 @@ mod tests {
         let decision = policy.find(&Attributes {
             user,
             verb: "get",
-            what: What::Resource(Subject {
+            requested: Requested::Resource(ResourceAttributes {
                 resource,
                 namespace,
-                ..Subject::default()
+                ..ResourceAttributes::default()
             }),
         });
         match decision {
-            Decision::Grant(grant) => Some(grant.to_string()),
-            Decision::NoRule(_) => None,
+            PolicyDecision::Grant(grant) => Some(grant.to_string()),
+            PolicyDecision::NoRule(_) => None,
         }
     }
 

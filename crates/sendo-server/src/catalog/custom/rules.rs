@@ -21,7 +21,7 @@ use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::resources::Column;
 use sendo_apimachinery::schema::{Schema, SchemaRef, Types};
 use sendo_apimachinery::structural::{Part, Structural};
-use sendo_apimachinery::validation_rules::{Rules as Expressions, Verdict};
+use sendo_apimachinery::validation_rules::{Rules as Expressions, ValidationResult};
 use sendo_apimachinery::{Meta, MetaMut, go_quote, go_value, names};
 use sendo_store::Revision;
 use sendo_world::Stop;
@@ -324,7 +324,7 @@ impl Custom {
         self.with_expressions(object, None, errors).errors
     }
 
-    pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> Verdict {
+    pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> ValidationResult {
         let mut errors = self.validate_types(new);
         errors.extend(validate_metadata_update(new, old));
         errors.extend(self.schema.validate(new, Some(old), &Path::root()));
@@ -338,7 +338,7 @@ impl Custom {
     }
 
     /// Validates an update through the status subresource, which cannot change anything else.
-    pub(crate) fn validate_status_update(&self, new: &Value, old: &Value) -> Verdict {
+    pub(crate) fn validate_status_update(&self, new: &Value, old: &Value) -> ValidationResult {
         let mut errors = validate_metadata_update(new, old);
         let path = Path::new("status");
         if let (Some(schema), Some(status)) =
@@ -358,11 +358,11 @@ impl Custom {
         new: &Value,
         old: Option<&Value>,
         mut errors: Vec<Error>,
-    ) -> Verdict {
-        let mut verdict = Verdict::default();
+    ) -> ValidationResult {
+        let mut result = ValidationResult::default();
         if self.expressions.is_empty() {
-            verdict.errors = errors;
-            return verdict;
+            result.errors = errors;
+            return result;
         }
         let blocks = |error: &Error| {
             matches!(
@@ -378,10 +378,10 @@ impl Custom {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(Error::invalid(&Path::root(), Value::Null, why));
         } else {
-            verdict = self.expressions.validate(new, old);
+            result = self.expressions.validate(new, old);
         }
-        verdict.errors.splice(..0, errors);
-        verdict
+        result.errors.splice(..0, errors);
+        result
     }
 
     /// Warnings for finalizers without a domain.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The definitions that were synchronized.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct SyncedDefinitions {
     pub(crate) definitions: BTreeMap<String, Synced>,
 }
 

@@ -33,14 +33,15 @@ pub(crate) enum Mutate {
     /// By what the request says.
     Now(fn(&Attributes<'_>, &mut Value) -> Result<(), Status>),
     /// By what else the cluster holds.
-    Later(for<'a> fn(&'a Attributes<'a>, &'a mut Value) -> Verdict<'a>),
+    Later(for<'a> fn(&'a Attributes<'a>, &'a mut Value) -> AdmissionResult<'a>),
 }
 
 /// How a step validates an object (see [`Mutate`]), and what it claims for it.
-pub(crate) type Validate = for<'a> fn(&'a Attributes<'a>, &'a Value, &'a mut Claims) -> Verdict<'a>;
+pub(crate) type Validate =
+    for<'a> fn(&'a Attributes<'a>, &'a Value, &'a mut Claims) -> AdmissionResult<'a>;
 
 /// Whether a step lets a request pass.
-pub(crate) type Verdict<'a> = BoxFuture<'a, Result<(), Status>>;
+pub(crate) type AdmissionResult<'a> = BoxFuture<'a, Result<(), Status>>;
 
 /// Has every step that mutates complete the object.
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
@@ -51,11 +52,11 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
         if !(plugin.handles)(attributes) {
             continue;
         }
-        let verdict = match mutate {
+        let result = match mutate {
             Mutate::Now(mutate) => mutate(attributes, object),
             Mutate::Later(mutate) => mutate(attributes, object).await,
         };
-        verdict.inspect_err(|status| log_refusal(plugin, attributes, status))?;
+        result.inspect_err(|status| log_refusal(plugin, attributes, status))?;
     }
     Ok(())
 }
@@ -70,8 +71,8 @@ pub(crate) async fn validate(
         if let Some(validate) = plugin.validate
             && (plugin.handles)(attributes)
         {
-            let verdict = validate(attributes, object, claims).await;
-            verdict.inspect_err(|status| log_refusal(plugin, attributes, status))?;
+            let result = validate(attributes, object, claims).await;
+            result.inspect_err(|status| log_refusal(plugin, attributes, status))?;
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use sendo_apimachinery::{Status, go_quote};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
-use crate::access::authorise::{self, Subject, What};
+use crate::access::authorise::{self, Requested, ResourceAttributes};
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
@@ -57,11 +57,11 @@ async fn demand(attributes: &Attributes<'_>, new: &Value, verb: &str) -> Result<
         let asked = authorise::Attributes {
             user: attributes.user(),
             verb,
-            what: What::Resource(Subject {
+            requested: Requested::Resource(ResourceAttributes {
                 group: GROUP,
                 resource: "signers",
                 name,
-                ..Subject::default()
+                ..ResourceAttributes::default()
             }),
         };
         if authorise::decide(&attributes.call.server.access, &asked)

@@ -25,7 +25,7 @@ pub(super) type Amounts = BTreeMap<String, Quantity>;
 
 /// What something asks for.
 #[derive(Default)]
-struct Asked {
+struct ResourceRequirements {
     requests: Amounts,
     limits: Amounts,
 }
@@ -142,7 +142,7 @@ async fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Sta
 
 /// What is wrong with a claim, which asks for storage.
 fn claim_faults(range: &Value, spec: &Value) -> Vec<String> {
-    let asked = Asked {
+    let asked = ResourceRequirements {
         requests: amounts(spec.at("resources").at("requests")),
         limits: Amounts::new(),
     };
@@ -201,17 +201,17 @@ pub(super) fn amounts(list: &Value) -> Amounts {
         .collect()
 }
 
-fn asked_by(container: &Value) -> Asked {
+fn asked_by(container: &Value) -> ResourceRequirements {
     let resources = container.at("resources");
-    Asked {
+    ResourceRequirements {
         requests: amounts(resources.at("requests")),
         limits: amounts(resources.at("limits")),
     }
 }
 
 /// What a pod asks for as a whole: all its containers together, or more if an init container needs it.
-fn asked_by_pod(spec: &Value) -> Asked {
-    Asked {
+fn asked_by_pod(spec: &Value) -> ResourceRequirements {
+    ResourceRequirements {
         requests: requested_by_pod(spec),
         limits: total(spec, "limits"),
     }
@@ -270,7 +270,7 @@ struct Rule<'a> {
 }
 
 impl Rule<'_> {
-    fn check(&self, faults: &mut Vec<String>, asked: &Asked) {
+    fn check(&self, faults: &mut Vec<String>, asked: &ResourceRequirements) {
         faults.extend(self.below_minimum(asked));
         faults.extend(self.above_maximum(asked));
         faults.extend(self.above_ratio(asked));
@@ -281,7 +281,7 @@ impl Rule<'_> {
         amounts(self.limit.at(key)).into_iter()
     }
 
-    fn below_minimum(&self, asked: &Asked) -> Vec<String> {
+    fn below_minimum(&self, asked: &ResourceRequirements) -> Vec<String> {
         let per = self.limit.text("type");
         let faults = self.bounds("min").filter_map(|(name, least)| {
             let usage = format!("minimum {name} usage per {per} is {least}");
@@ -299,7 +299,7 @@ impl Rule<'_> {
         faults.collect()
     }
 
-    fn above_maximum(&self, asked: &Asked) -> Vec<String> {
+    fn above_maximum(&self, asked: &ResourceRequirements) -> Vec<String> {
         let per = self.limit.text("type");
         let faults = self.bounds("max").filter_map(|(name, most)| {
             let usage = format!("maximum {name} usage per {per} is {most}");
@@ -317,7 +317,7 @@ impl Rule<'_> {
         faults.collect()
     }
 
-    fn requests_above_maximum(&self, asked: &Asked) -> Vec<String> {
+    fn requests_above_maximum(&self, asked: &ResourceRequirements) -> Vec<String> {
         let per = self.limit.text("type");
         let faults = self.bounds("max").filter_map(|(name, most)| {
             let usage = format!("maximum {name} usage per {per} is {most}");
@@ -333,7 +333,7 @@ impl Rule<'_> {
     }
 
     #[allow(clippy::cast_precision_loss)] // the ratio is shown, and compared, as a float
-    fn above_ratio(&self, asked: &Asked) -> Vec<String> {
+    fn above_ratio(&self, asked: &ResourceRequirements) -> Vec<String> {
         let per = self.limit.text("type");
         let set = |list: &Amounts, name: &str| {
             let amount = list.get(name).map(Quantity::milli);

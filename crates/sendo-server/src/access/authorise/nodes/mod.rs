@@ -9,7 +9,7 @@ use sendo_apimachinery::{Status, go_quote};
 use sendo_store::{At, Entry};
 use serde_json::Value;
 
-use super::{Attributes, Subject, What};
+use super::{Attributes, Requested, ResourceAttributes};
 use crate::access::Access;
 use crate::access::follow::View;
 use crate::catalog::keys::Keys;
@@ -20,8 +20,8 @@ use crate::request::user::User;
 const NODES: &str = "system:nodes";
 const LEASES: &str = "kube-node-lease";
 
-/// The verdict of the node authoriser.
-pub(crate) enum Verdict {
+/// The decision of the node authoriser.
+pub(crate) enum Decision {
     /// The request is allowed.
     Allowed,
     /// The request is not allowed, and perhaps why; another authoriser may still allow it.
@@ -30,8 +30,8 @@ pub(crate) enum Verdict {
     NoNode,
 }
 
-fn refused(why: impl Into<String>) -> Result<Verdict, Status> {
-    Ok(Verdict::Refused(why.into()))
+fn refused(why: impl Into<String>) -> Result<Decision, Status> {
+    Ok(Decision::Refused(why.into()))
 }
 
 /// The name of the node a user is; empty if it is a node without a name.
@@ -49,9 +49,9 @@ pub(crate) fn is_node(user: &User) -> bool {
 pub(crate) async fn decide(
     access: &Access,
     attributes: &Attributes<'_>,
-) -> Result<Verdict, Status> {
+) -> Result<Decision, Status> {
     let Some(node) = node_of(attributes.user) else {
-        return Ok(Verdict::NoNode);
+        return Ok(Decision::NoNode);
     };
     if node.is_empty() {
         return refused(format!(
@@ -59,19 +59,19 @@ pub(crate) async fn decide(
             go_quote(&attributes.user.name)
         ));
     }
-    if let What::Resource(subject) = &attributes.what {
+    if let Requested::Resource(subject) = &attributes.requested {
         let request = NodeRequest {
             access,
             node,
             verb: attributes.verb,
             subject,
         };
-        if let Some(verdict) = request.decide().await? {
-            return Ok(verdict);
+        if let Some(decision) = request.decide().await? {
+            return Ok(decision);
         }
     }
     if access.node_rules.iter().any(|rule| rule.allows(attributes)) {
-        return Ok(Verdict::Allowed);
+        return Ok(Decision::Allowed);
     }
     refused("")
 }
@@ -81,19 +81,19 @@ struct NodeRequest<'a> {
     access: &'a Access,
     node: &'a str,
     verb: &'a str,
-    subject: &'a Subject<'a>,
+    subject: &'a ResourceAttributes<'a>,
 }
 
 impl NodeRequest<'_> {
-    /// The verdict on such a resource; `None` for all others.
-    async fn decide(&self) -> Result<Option<Verdict>, Status> {
-        let Subject {
+    /// The decision on such a resource; `None` for all others.
+    async fn decide(&self) -> Result<Option<Decision>, Status> {
+        let ResourceAttributes {
             group,
             resource,
             subresource,
             ..
         } = self.subject;
-        let verdict = match (*group, *resource) {
+        let decision = match (*group, *resource) {
             ("", "secrets") => self.read(Kind::Secret).await,
             ("", "configmaps") => self.read(Kind::ConfigMap).await,
             ("", "persistentvolumeclaims") if *subresource == "status" => match self.verb {
@@ -112,10 +112,10 @@ impl NodeRequest<'_> {
             ("", "pods") => self.pod().await,
             _ => return Ok(None),
         };
-        verdict.map(Some)
+        decision.map(Some)
     }
 
-    async fn get(&self, kind: Kind) -> Result<Verdict, Status> {
+    async fn get(&self, kind: Kind) -> Result<Decision, Status> {
         if self.verb != "get" {
             return refused("can only get individual resources of this type");
         }
@@ -125,7 +125,7 @@ impl NodeRequest<'_> {
         self.related(kind).await
     }
 
-    async fn read(&self, kind: Kind) -> Result<Verdict, Status> {
+    async fn read(&self, kind: Kind) -> Result<Decision, Status> {
         if !matches!(self.verb, "get" | "list" | "watch") {
             return refused("can only read resources of this type");
         }
@@ -139,12 +139,12 @@ impl NodeRequest<'_> {
     }
 
     /// Whether the object concerns the node: a pod on it refers to it.
-    async fn related(&self, kind: Kind) -> Result<Verdict, Status> {
+    async fn related(&self, kind: Kind) -> Result<Decision, Status> {
         if self.subject.name.is_empty() {
             return refused("No Object name found");
         }
         if self.concerns(kind).await? {
-            return Ok(Verdict::Allowed);
+            return Ok(Decision::Allowed);
         }
         refused(format!(
             "no relationship found between node '{}' and this object",
@@ -153,7 +153,7 @@ impl NodeRequest<'_> {
     }
 
     async fn concerns(&self, kind: Kind) -> Result<bool, Status> {
-        let Subject {
+        let ResourceAttributes {
             namespace, name, ..
         } = *self.subject;
         let path = match kind {
@@ -175,13 +175,13 @@ impl NodeRequest<'_> {
     }
 
     async fn uses(&self, kind: Kind, namespace: &str, name: &str) -> Result<bool, Status> {
-        let thing = Thing {
+        let object = ObjectRef {
             kind,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
         let bound = &self.access.bound;
-        bound.read(|bound| bound.uses(self.node, &thing)).await
+        bound.read(|bound| bound.uses(self.node, &object)).await
     }
 
     /// A cluster-scoped object; null if it is absent.
@@ -194,7 +194,7 @@ impl NodeRequest<'_> {
         }))
     }
 
-    async fn account(&self) -> Result<Verdict, Status> {
+    async fn account(&self) -> Result<Decision, Status> {
         if self.verb == "get" && self.subject.subresource.is_empty() {
             return self.read(Kind::ServiceAccount).await;
         }
@@ -207,7 +207,7 @@ impl NodeRequest<'_> {
         self.related(Kind::ServiceAccount).await
     }
 
-    fn lease(&self) -> Result<Verdict, Status> {
+    fn lease(&self) -> Result<Decision, Status> {
         if !matches!(self.verb, "get" | "create" | "update" | "patch" | "delete") {
             return refused("can only get, create, update, patch, or delete a node lease");
         }
@@ -220,7 +220,7 @@ impl NodeRequest<'_> {
         self.own("can only access node lease with the same name as the requesting node")
     }
 
-    fn csi_node(&self) -> Result<Verdict, Status> {
+    fn csi_node(&self) -> Result<Decision, Status> {
         if !matches!(self.verb, "get" | "create" | "update" | "patch" | "delete") {
             return refused("can only get, create, update, patch, or delete a CSINode");
         }
@@ -231,21 +231,21 @@ impl NodeRequest<'_> {
     }
 
     /// An object that is called like the node; a creation does not tell its name yet.
-    fn own(&self, why: &str) -> Result<Verdict, Status> {
+    fn own(&self, why: &str) -> Result<Decision, Status> {
         if self.verb != "create" && self.subject.name != self.node {
             return refused(why);
         }
-        Ok(Verdict::Allowed)
+        Ok(Decision::Allowed)
     }
 
-    async fn slice(&self) -> Result<Verdict, Status> {
+    async fn slice(&self) -> Result<Decision, Status> {
         if !self.subject.subresource.is_empty() {
             return refused("cannot authorize ResourceSlice subresources");
         }
         match self.verb {
-            "create" => Ok(Verdict::Allowed),
+            "create" => Ok(Decision::Allowed),
             "get" | "update" | "patch" | "delete" => self.related(Kind::Slice).await,
-            "watch" | "list" | "deletecollection" if self.selects_own() => Ok(Verdict::Allowed),
+            "watch" | "list" | "deletecollection" if self.selects_own() => Ok(Decision::Allowed),
             "watch" | "list" | "deletecollection" => refused(
                 "can only list/watch/deletecollection resourceslices with nodeName field selector",
             ),
@@ -255,13 +255,13 @@ impl NodeRequest<'_> {
         }
     }
 
-    fn node(&self) -> Result<Verdict, Status> {
+    fn node(&self) -> Result<Decision, Status> {
         match (self.subject.subresource, self.verb) {
             ("", "create" | "update" | "patch") | ("status", "update" | "patch") => {
-                Ok(Verdict::Allowed)
+                Ok(Decision::Allowed)
             }
             ("", "get" | "list" | "watch") => match self.subject.name {
-                name if name == self.node => Ok(Verdict::Allowed),
+                name if name == self.node => Ok(Decision::Allowed),
                 "" => refused(format!(
                     "node '{}' cannot read all nodes, only its own Node object",
                     self.node
@@ -275,10 +275,10 @@ impl NodeRequest<'_> {
         }
     }
 
-    async fn pod(&self) -> Result<Verdict, Status> {
+    async fn pod(&self) -> Result<Decision, Status> {
         match (self.subject.subresource, self.verb) {
             ("", "get") => self.get(Kind::Pod).await,
-            ("", "list" | "watch") if self.selects_own() => Ok(Verdict::Allowed),
+            ("", "list" | "watch") if self.selects_own() => Ok(Decision::Allowed),
             ("", "list" | "watch") if !self.subject.name.is_empty() => {
                 self.related(Kind::Pod).await
             }
@@ -286,7 +286,7 @@ impl NodeRequest<'_> {
                 refused("can only list/watch pods with spec.nodeName field selector")
             }
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
-                Ok(Verdict::Allowed)
+                Ok(Decision::Allowed)
             }
             _ => refused(""),
         }
@@ -313,7 +313,7 @@ enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Thing {
+struct ObjectRef {
     kind: Kind,
     namespace: String,
     name: String,
@@ -322,19 +322,19 @@ struct Thing {
 /// Which pods are bound to nodes, and what they refer to.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
-    pods: HashMap<String, (String, BTreeSet<Thing>)>,
-    /// By node, how many of its pods refer to a thing.
-    used: HashMap<String, HashMap<Thing, usize>>,
+    pods: HashMap<String, (String, BTreeSet<ObjectRef>)>,
+    /// By node, how many of its pods refer to a object.
+    used: HashMap<String, HashMap<ObjectRef, usize>>,
 }
 
 /// Where pods are kept.
 pub(crate) const PODS: &[&str] = &["/registry/core/pods/"];
 
 impl Bound {
-    fn uses(&self, node: &str, thing: &Thing) -> bool {
+    fn uses(&self, node: &str, object: &ObjectRef) -> bool {
         self.used
             .get(node)
-            .is_some_and(|used| used.contains_key(thing))
+            .is_some_and(|used| used.contains_key(object))
     }
 }
 
@@ -345,27 +345,27 @@ impl View for Bound {
         let Some(node) = pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) else {
             return;
         };
-        let things = references::referenced_objects(&pod);
+        let objects = references::referenced_objects(&pod);
         let used = self.used.entry(node.to_owned()).or_default();
-        for thing in &things {
-            *used.entry(thing.clone()).or_default() += 1;
+        for object in &objects {
+            *used.entry(object.clone()).or_default() += 1;
         }
-        let bound = (node.to_owned(), things);
+        let bound = (node.to_owned(), objects);
         self.pods.insert(entry.key.to_string(), bound);
     }
 
     fn remove(&mut self, key: &str) {
-        let Some((node, things)) = self.pods.remove(key) else {
+        let Some((node, objects)) = self.pods.remove(key) else {
             return;
         };
         let Some(used) = self.used.get_mut(&node) else {
             return;
         };
-        for thing in things {
-            if let Some(count) = used.get_mut(&thing) {
+        for object in objects {
+            if let Some(count) = used.get_mut(&object) {
                 *count -= 1;
                 if *count == 0 {
-                    used.remove(&thing);
+                    used.remove(&object);
                 }
             }
         }

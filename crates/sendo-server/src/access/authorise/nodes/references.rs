@@ -9,22 +9,22 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Kind, Thing};
+use super::{Kind, ObjectRef};
 
 /// A pod itself and all it refers to. A mirror of a pod that the node has from
 /// elsewhere gives it nothing more.
-pub(super) fn referenced_objects(pod: &Value) -> BTreeSet<Thing> {
+pub(super) fn referenced_objects(pod: &Value) -> BTreeSet<ObjectRef> {
     let metadata = &pod["metadata"];
     let mut found = References {
         pod: text(&metadata["name"]),
         namespace: text(&metadata["namespace"]),
-        things: BTreeSet::new(),
+        objects: BTreeSet::new(),
     };
     found.add(Kind::Pod, &metadata["name"]);
     if metadata["annotations"]["kubernetes.io/config.mirror"].is_null() {
         found.visit(pod);
     }
-    found.things
+    found.objects
 }
 
 fn text(value: &Value) -> &str {
@@ -49,7 +49,7 @@ const WITH_SECRET: [&str; 7] = [
 struct References<'p> {
     pod: &'p str,
     namespace: &'p str,
-    things: BTreeSet<Thing>,
+    objects: BTreeSet<ObjectRef>,
 }
 
 impl References<'_> {
@@ -60,7 +60,7 @@ impl References<'_> {
 
     fn add_named(&mut self, kind: Kind, name: &str) {
         if !name.is_empty() {
-            self.things.insert(Thing {
+            self.objects.insert(ObjectRef {
                 kind,
                 namespace: self.namespace.to_owned(),
                 name: name.to_owned(),

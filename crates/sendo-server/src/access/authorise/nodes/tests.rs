@@ -16,12 +16,12 @@ fn entry(pod: &Value) -> Entry {
 }
 
 fn uses(bound: &Bound, kind: Kind, name: &str) -> bool {
-    let thing = Thing {
+    let object = ObjectRef {
         kind,
         namespace: "n".to_owned(),
         name: name.to_owned(),
     };
-    bound.uses("node-0", &thing)
+    bound.uses("node-0", &object)
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn a_pod_without_a_node_concerns_none() {
 fn referred(spec: Value) -> Vec<(Kind, String)> {
     let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec});
     pod["spec"]["nodeName"] = "node-0".into();
-    let things = references::referenced_objects(&pod).into_iter();
-    let others = things.filter(|thing| thing.kind != Kind::Pod);
-    others.map(|thing| (thing.kind, thing.name)).collect()
+    let objects = references::referenced_objects(&pod).into_iter();
+    let others = objects.filter(|object| object.kind != Kind::Pod);
+    others.map(|object| (object.kind, object.name)).collect()
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn a_claim_of_devices_is_the_one_that_is_named_or_was_made() {
             "extendedResourceClaimStatus": {"resourceClaimName": "extended"},
         },
     });
-    let things = references::referenced_objects(&pod).into_iter();
-    let claims = things.filter(|thing| thing.kind == Kind::ResourceClaim);
-    let names: Vec<String> = claims.map(|thing| thing.name).collect();
+    let objects = references::referenced_objects(&pod).into_iter();
+    let claims = objects.filter(|object| object.kind == Kind::ResourceClaim);
+    let names: Vec<String> = claims.map(|object| object.name).collect();
     assert_eq!(names, ["extended", "made", "named"]);
 }

@@ -139,23 +139,23 @@ fn validate_spec(definition: &Value, types: &Types) -> Vec<Error> {
     errors.extend(validate_versions(spec, types, &path));
     errors.extend(validate_names(&spec["names"], &path.child("names")));
     if let Some(first) = versions.first() {
-        let shared = Shared::new(versions);
-        if shared.schema {
+        let equal = EqualFields::new(versions);
+        if equal.schema {
             errors.extend(validate_schema(first, types, &path.child("validation")));
         }
-        if shared.subresources {
+        if equal.subresources {
             errors.extend(paths::validate_subresources(
                 first,
                 &path.child("subresources"),
             ));
         }
-        if shared.columns {
+        if equal.columns {
             errors.extend(paths::validate_columns(
                 first,
                 &path.child("additionalPrinterColumns"),
             ));
         }
-        if shared.selectable {
+        if equal.selectable {
             errors.extend(paths::validate_selectable(
                 first,
                 &path.child("selectableFields"),
@@ -177,21 +177,21 @@ fn versions(spec: &Value) -> &[Value] {
 }
 
 /// The fields that are equal in all versions, which are reported once.
-struct Shared {
+struct EqualFields {
     schema: bool,
     subresources: bool,
     columns: bool,
     selectable: bool,
 }
 
-impl Shared {
+impl EqualFields {
     fn new(versions: &[Value]) -> Self {
         let alike = |member: &str| {
             versions
                 .windows(2)
                 .all(|pair| pair[0].get(member) == pair[1].get(member))
         };
-        Shared {
+        EqualFields {
             schema: alike("schema"),
             subresources: alike("subresources"),
             columns: alike("additionalPrinterColumns"),
@@ -218,7 +218,7 @@ fn validate_group(spec: &Value, path: &Path) -> Vec<Error> {
 
 fn validate_versions(spec: &Value, types: &Types, path: &Path) -> Vec<Error> {
     let versions = versions(spec);
-    let shared = Shared::new(versions);
+    let equal = EqualFields::new(versions);
     let mut errors = Vec::new();
     for (i, version) in versions.iter().enumerate() {
         let path = path.child("versions").index(i);
@@ -228,22 +228,22 @@ fn validate_versions(spec: &Value, types: &Types, path: &Path) -> Vec<Error> {
             errors.push(Error::invalid(&path.child("name"), name, faults.join(",")));
         }
         errors.extend(validate_deprecation(version, &path));
-        if !shared.schema {
+        if !equal.schema {
             errors.extend(validate_schema(version, types, &path.child("schema")));
         }
-        if !shared.subresources {
+        if !equal.subresources {
             errors.extend(paths::validate_subresources(
                 version,
                 &path.child("subresources"),
             ));
         }
-        if !shared.columns {
+        if !equal.columns {
             errors.extend(paths::validate_columns(
                 version,
                 &path.child("additionalPrinterColumns"),
             ));
         }
-        if !shared.selectable {
+        if !equal.selectable {
             errors.extend(paths::validate_selectable(
                 version,
                 &path.child("selectableFields"),
