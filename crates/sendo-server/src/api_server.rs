@@ -28,6 +28,7 @@ use crate::request::user::User;
 use crate::state::Server;
 use crate::state::admission::Plugin;
 use crate::state::documents::Documents;
+use crate::state::pod_security::PodSecurity;
 use crate::state::service_ranges::ServiceRanges;
 use crate::write::admission;
 
@@ -49,6 +50,9 @@ pub struct Options {
     /// with the controllers that let go of them. Without those (the default here)
     /// they would stay for ever.
     pub protect_storage: bool,
+    /// What the admission plug-in PodSecurity asks of pods where the labels of their
+    /// namespace do not say, and who is exempt from it. Nothing and nobody by default.
+    pub pod_security: PodSecurity,
     /// What services are given addresses and ports from. A store that has been
     /// started on before keeps the addresses it began with.
     pub services: ServiceRanges,
@@ -67,6 +71,7 @@ impl Options {
             require_service_accounts: false,
             in_flight: InFlightLimits::default(),
             protect_storage: false,
+            pod_security: PodSecurity::default(),
             services: ServiceRanges::default(),
             await_parts: false,
         }
@@ -125,6 +130,7 @@ impl ApiServer {
             require_service_accounts: options.require_service_accounts,
             in_flight: InFlight::new(options.in_flight),
             protect_storage: options.protect_storage,
+            pod_security: options.pod_security,
             services: options.services,
             has_parts: options.await_parts,
             parts_are_up: AtomicBool::new(!options.await_parts),

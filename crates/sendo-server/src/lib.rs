@@ -72,4 +72,5 @@ pub use listen::{ServeError, Serving};
 pub use request::body::Body;
 pub use request::in_flight::InFlightLimits;
 pub use request::user::User;
+pub use state::pod_security;
 pub use state::service_ranges::ServiceRanges;

@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod create_permission;
 pub(crate) mod decode;
 pub(crate) mod documents;
+pub mod pod_security;
 pub(crate) mod service_ranges;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ use crate::catalog::{self, Catalog, Resource};
 use crate::request::in_flight::InFlight;
 use admission::Plugin;
 use documents::Documents;
+use pod_security::PodSecurity;
 use service_ranges::ServiceRanges;
 
 /// What the parts of a server share.
@@ -42,6 +44,8 @@ pub(crate) struct Server {
     /// The requests that are worked on.
     pub(crate) in_flight: InFlight,
     pub(crate) protect_storage: bool,
+    /// What is asked of pods where namespaces do not say, and who is exempt.
+    pub(crate) pod_security: PodSecurity,
     /// What services are given addresses and ports from.
     pub(crate) services: ServiceRanges,
     /// Whether more than this server makes the cluster.

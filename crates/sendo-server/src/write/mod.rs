@@ -168,7 +168,10 @@ pub(crate) async fn save(
 
         // 3. Mutating admission.
         let shown = old.map(|old| change.strategy.show(call, old));
-        let attributes = Attributes::of_change(call, change.options, shown.as_deref());
+        let attributes = Attributes {
+            draws_name: old.is_none() && metadata::draws_name(&new),
+            ..Attributes::of_change(call, change.options, shown.as_deref())
+        };
         if change.writer == Writer::Client {
             admission::mutate(&attributes, &mut new).await?;
         }

@@ -35,6 +35,8 @@ pub(crate) struct Attributes<'a> {
     /// where something is created or connected.
     pub(crate) old: Option<&'a Value>,
     pub(crate) options: Options<'a>,
+    /// Whether the name of the object is one that the server draws.
+    pub(crate) draws_name: bool,
 }
 
 /// The options of a request.
@@ -61,6 +63,7 @@ impl<'a> Attributes<'a> {
             },
             old,
             options: Options::Write(options),
+            draws_name: false,
         }
     }
 
@@ -71,6 +74,7 @@ impl<'a> Attributes<'a> {
             operation: Operation::Create,
             old: None,
             options: Options::Write(options),
+            draws_name: false,
         }
     }
 
@@ -85,6 +89,7 @@ impl<'a> Attributes<'a> {
             operation: Operation::Delete,
             old: Some(old),
             options: Options::Delete(options),
+            draws_name: false,
         }
     }
 
@@ -95,6 +100,7 @@ impl<'a> Attributes<'a> {
             operation: Operation::Connect,
             old: None,
             options: Options::None,
+            draws_name: false,
         }
     }
 
@@ -117,6 +123,18 @@ impl<'a> Attributes<'a> {
         match self.call.name() {
             "" => Meta::new(object).name(),
             name => name,
+        }
+    }
+
+    /// The name that the request has in Kubernetes: empty for an object whose name is
+    /// drawn, even after it has been.
+    pub(crate) fn requested_name<'o>(&self, object: &'o Value) -> &'o str
+    where
+        'a: 'o,
+    {
+        match self.draws_name {
+            true => "",
+            false => self.name(object),
         }
     }
 

@@ -23,7 +23,6 @@
 //! | plug-in | what passes |
 //! |---|---|
 //! | NodeRestriction (on with kubeadm) | nodes write what their role allows |
-//! | PodSecurity | labels of namespaces about it are kept and not looked at |
 //! | ClusterTrustBundleAttest | its resource is not served |
 //! | CertificateSubjectRestriction | a request for a client of the group `system:masters` |
 //! | PodGroupProtection, PodGroupWorkloadExists, JobValidation | their features are off by default |
@@ -44,6 +43,7 @@ mod lookup;
 mod namespace_lifecycle;
 mod persistent_volume_claim_resize;
 mod pod_resize;
+mod pod_security;
 mod pod_topology_labels;
 mod priority;
 mod runtime_class;
@@ -64,6 +64,7 @@ pub(crate) static PLUGINS: &[Plugin] = &[
     limit_ranger::LIMIT_RANGER,
     service_account::SERVICE_ACCOUNT,
     taint_nodes_by_condition::TAINT_NODES_BY_CONDITION,
+    pod_security::POD_SECURITY,
     priority::PRIORITY,
     default_toleration_seconds::DEFAULT_TOLERATION_SECONDS,
     default_classes::DEFAULT_STORAGE_CLASS,

@@ -16,6 +16,7 @@ mod nonsense;
 mod objects;
 mod ownership;
 mod permissions;
+mod pod_security;
 mod reaching;
 mod rights;
 mod rules;
