@@ -8,6 +8,7 @@ mod arrows;
 mod codegen;
 mod deny;
 mod e2e;
+mod features;
 mod golden;
 mod metadata;
 mod msrv;
@@ -28,6 +29,8 @@ enum Task {
     E2e(e2e::Options),
     /// Check licences, sources and versions of dependencies against deny.toml.
     Deny,
+    /// Check that the library builds with the features an application may choose.
+    Features,
     /// Check that the workspace builds with the oldest Rust it supports.
     Msrv,
     /// Compare decoded protobuf with the published JSON of the same objects.
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Task::Arrows => arrows::run(),
         Task::Codegen(options) => codegen::run(&options),
         Task::Deny => deny::run(),
+        Task::Features => features::run(),
         Task::Msrv => msrv::run(),
         Task::E2e(options) => e2e::run(&options),
         Task::Golden => golden::run(),

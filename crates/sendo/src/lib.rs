@@ -100,6 +100,18 @@
 //! process, in virtual time: pods are scheduled and run, namespaces are deleted,
 //! garbage is collected, and an hour passes in moments. See
 //! [testing](guide::testing) and [faults](guide::faults).
+//!
+//! # Features
+//!
+//! | feature | on by default | what it is for |
+//! |---|---|---|
+//! | `args` | yes | the command line: `manager::Args`, [`Manager::run_from_args`] |
+//! | `logging` | yes | `--log` and `--log-json`, on standard error; without it the program sets up [`tracing`] itself |
+//! | `certificates` | yes | certificates that the program makes itself, where it is given none |
+//! | `compact` | no | [`KindOptions::compact`](cache::KindOptions::compact): objects kept in a tenth of the memory, by zstd |
+//!
+//! Which release of Kubernetes the types are of is the choice of the program: it
+//! names one of the features `v1_33` and later of `k8s-openapi`.
 
 mod action;
 pub mod cache;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
+#[cfg(feature = "certificates")]
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
 /// Why there is no TLS.
@@ -51,7 +53,7 @@ impl Tls {
         let files = folder.map_or(Ok(Files::default()), read)?;
         let identity = match folder {
             Some(folder) => decode(folder, &files)?,
-            None => self_signed().map_err(unusable)?,
+            None => self_signed()?,
         };
         let acceptor = acceptor(identity)?;
         Ok(Tls {
@@ -127,10 +129,18 @@ fn decode(folder: &Path, [certificate, key]: &Files) -> Result<Identity, TlsErro
 
 /// Good enough against who only listens; a scraper that checks certificates
 /// wants one from a folder.
-fn self_signed() -> Result<Identity, rcgen::Error> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+#[cfg(feature = "certificates")]
+fn self_signed() -> Result<Identity, TlsError> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(unusable)?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     Ok((vec![made.cert.der().clone()], key.into()))
+}
+
+#[cfg(not(feature = "certificates"))]
+fn self_signed() -> Result<Identity, TlsError> {
+    Err(unusable(
+        "name a folder with `tls.crt` and `tls.key`, or build with the feature `certificates` of `sendo`",
+    ))
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         (ACCESS.to_owned(), rbac::render(&modules)?),
         (
             DESCRIPTIONS.to_owned(),
-            descriptions::render(&resources, &kinds),
+            descriptions::render(&modules, &resources, &kinds)?,
         ),
     ];
 

@@ -70,6 +70,7 @@ const ONE_TYPE: &str = "an informer has objects of one type";
 #[derive(Clone)]
 pub(super) enum Held {
     Whole(Arc<dyn AnyObject>),
+    #[cfg_attr(not(feature = "compact"), expect(dead_code))]
     Packed(Packed),
 }
 
@@ -130,7 +131,7 @@ pub(super) struct Codec {
 impl Codec {
     pub(super) fn new(reader: Arc<dyn Reader>) -> Self {
         Codec {
-            packer: reader.is_compact().then(|| Packer::new(reader.clone())),
+            packer: Packer::new(&reader),
             reader,
         }
     }

@@ -16,6 +16,7 @@ mod metadata;
 mod metrics;
 mod options;
 mod overlay;
+#[cfg_attr(not(feature = "compact"), path = "pack/disabled.rs")]
 mod pack;
 mod reader;
 mod readiness;

@@ -173,6 +173,9 @@ impl<K> KindOptions<K> {
     ///
     /// Reading an object then takes some ten microseconds, and so does a change;
     /// keys, counts and indexes are as quick as ever.
+    ///
+    /// Needs the feature `compact`.
+    #[cfg(feature = "compact")]
     pub fn compact(mut self) -> Self {
         self.compact = true;
         self

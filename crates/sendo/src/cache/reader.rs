@@ -21,6 +21,7 @@ pub(super) trait Reader: Send + Sync {
     fn is_metadata(&self) -> bool;
 
     /// Whether objects are kept packed.
+    #[cfg_attr(not(feature = "compact"), expect(dead_code))]
     fn is_compact(&self) -> bool;
 
     /// The object as the API server sends it, cut down to what is kept; or why
@@ -28,6 +29,7 @@ pub(super) trait Reader: Send + Sync {
     fn read(&self, json: &[u8]) -> Result<Arc<dyn AnyObject>, String>;
 
     /// The object, of which all that is not kept was taken away before.
+    #[cfg_attr(not(feature = "compact"), expect(dead_code))]
     fn read_back(&self, json: &[u8]) -> Option<Arc<dyn AnyObject>>;
 
     /// A copy of `object`, cut down to what is kept; `None` if it is of another

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 
 /// What is logged by default. `kube_client` logs an error for every request that
 /// gets no answer, which is each attempt of each watch while the API server is away.
+#[cfg(feature = "logging")]
 const LOG: &str = "info,kube_client::client::builder=off";
 
 /// The flags every program has. Each can also be set in the environment.
@@ -152,10 +153,12 @@ pub struct Args {
 
     /// What to log, such as `info` or `warn,my_controller=debug`. By default without kube's own
     /// line for each request that fails: a failure is logged once, by the caller, with its cause
+    #[cfg(feature = "logging")]
     #[arg(long, value_name = "FILTER", default_value = LOG, env = "RUST_LOG")]
     pub log: String,
 
     /// Log lines as JSON
+    #[cfg(feature = "logging")]
     #[arg(long, env = "SENDO_LOG_JSON")]
     pub log_json: bool,
 }
@@ -237,6 +240,7 @@ impl Args {
         })
     }
 
+    #[cfg(feature = "logging")]
     fn start_logging(&self) -> Result<()> {
         let filter = tracing_subscriber::EnvFilter::try_new(&self.log).map_err(|error| {
             Error::terminal(format!(
@@ -293,13 +297,15 @@ impl Manager {
     /// there and then, with status 1. So it does when leadership is lost. A thread
     /// of its own sees to that, which no such code can block.
     ///
-    /// Must be called once, in the main task of a tokio runtime; it sets up logging.
+    /// Must be called once, in the main task of a tokio runtime; it sets up logging
+    /// (feature `logging`; without it, the program does).
     pub async fn run_from_args(self) -> Result<()> {
         self.run_with(Args::parse()).await
     }
 
     /// The same with flags that were read before, beside those of one's own.
     pub async fn run_with(self, args: Args) -> Result<()> {
+        #[cfg(feature = "logging")]
         args.start_logging()?;
         let world = World::real();
         let config = args.config(self.name(), world.clone()).await?;

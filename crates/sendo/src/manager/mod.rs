@@ -14,9 +14,11 @@
 //! assert!(program.problems().is_empty());
 //! ```
 
+#[cfg(feature = "args")]
 mod args;
 mod config;
 mod definitions;
+#[cfg(feature = "args")]
 mod edge;
 mod elect;
 mod problems;
@@ -40,6 +42,7 @@ use crate::metrics::{Metric, MetricNameTaken, Registry};
 use crate::object::{Kind, Object, Typed};
 use crate::reader::DeclaredRead;
 
+#[cfg(feature = "args")]
 pub use args::Args;
 pub use config::{ClientOf, Config};
 pub use runnable::{RunContext, Runnable, elected_alone, everywhere, on_leader};

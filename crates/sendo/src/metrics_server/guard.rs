@@ -85,9 +85,11 @@ impl Guard {
     }
 
     async fn review(&self, token: &str, path: &str) -> Result<Decision, Error> {
+        // The token is optional in the types of older releases.
+        #[allow(clippy::useless_conversion)]
         let review = TokenReview {
             spec: TokenReviewSpec {
-                token: token.to_owned(),
+                token: token.to_owned().into(),
                 audiences: None,
             },
             ..TokenReview::default()

@@ -4,11 +4,16 @@
 
 use super::{Add, add};
 
-/// Version and kind of everything that resources and subresources take.
+/// Version and kind of what resources and subresources take, in the release of
+/// Kubernetes that the application chose.
+pub(super) fn kinds() -> impl Iterator<Item = &'static (&'static str, &'static str, Add)> {
+    [SINCE_1_33, SINCE_1_34, SINCE_1_36].into_iter().flatten()
+}
+
+type Kinds = &'static [(&'static str, &'static str, Add)];
+
 #[rustfmt::skip]
-pub(super) const KINDS: &[(&str, &str, Add)] = &[
-    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", add::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy>),
-    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding", add::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding>),
+const SINCE_1_33: Kinds = &[
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", add::<k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration>),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", add::<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy>),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", add::<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>),
@@ -50,17 +55,12 @@ pub(super) const KINDS: &[(&str, &str, Add)] = &[
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", add::<k8s_openapi::api::rbac::v1::ClusterRoleBinding>),
     ("rbac.authorization.k8s.io/v1", "Role", add::<k8s_openapi::api::rbac::v1::Role>),
     ("rbac.authorization.k8s.io/v1", "RoleBinding", add::<k8s_openapi::api::rbac::v1::RoleBinding>),
-    ("resource.k8s.io/v1", "DeviceClass", add::<k8s_openapi::api::resource::v1::DeviceClass>),
-    ("resource.k8s.io/v1", "ResourceClaim", add::<k8s_openapi::api::resource::v1::ResourceClaim>),
-    ("resource.k8s.io/v1", "ResourceClaimTemplate", add::<k8s_openapi::api::resource::v1::ResourceClaimTemplate>),
-    ("resource.k8s.io/v1", "ResourceSlice", add::<k8s_openapi::api::resource::v1::ResourceSlice>),
     ("scheduling.k8s.io/v1", "PriorityClass", add::<k8s_openapi::api::scheduling::v1::PriorityClass>),
     ("storage.k8s.io/v1", "CSIDriver", add::<k8s_openapi::api::storage::v1::CSIDriver>),
     ("storage.k8s.io/v1", "CSINode", add::<k8s_openapi::api::storage::v1::CSINode>),
     ("storage.k8s.io/v1", "CSIStorageCapacity", add::<k8s_openapi::api::storage::v1::CSIStorageCapacity>),
     ("storage.k8s.io/v1", "StorageClass", add::<k8s_openapi::api::storage::v1::StorageClass>),
     ("storage.k8s.io/v1", "VolumeAttachment", add::<k8s_openapi::api::storage::v1::VolumeAttachment>),
-    ("storage.k8s.io/v1", "VolumeAttributesClass", add::<k8s_openapi::api::storage::v1::VolumeAttributesClass>),
     ("v1", "Binding", add::<k8s_openapi::api::core::v1::Binding>),
     ("v1", "ComponentStatus", add::<k8s_openapi::api::core::v1::ComponentStatus>),
     ("v1", "ConfigMap", add::<k8s_openapi::api::core::v1::ConfigMap>),
@@ -79,3 +79,26 @@ pub(super) const KINDS: &[(&str, &str, Add)] = &[
     ("v1", "Service", add::<k8s_openapi::api::core::v1::Service>),
     ("v1", "ServiceAccount", add::<k8s_openapi::api::core::v1::ServiceAccount>),
 ];
+
+k8s_openapi::k8s_if_ge_1_34! {
+const SINCE_1_34: Kinds = &[
+    ("resource.k8s.io/v1", "DeviceClass", add::<k8s_openapi::api::resource::v1::DeviceClass>),
+    ("resource.k8s.io/v1", "ResourceClaim", add::<k8s_openapi::api::resource::v1::ResourceClaim>),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate", add::<k8s_openapi::api::resource::v1::ResourceClaimTemplate>),
+    ("resource.k8s.io/v1", "ResourceSlice", add::<k8s_openapi::api::resource::v1::ResourceSlice>),
+    ("storage.k8s.io/v1", "VolumeAttributesClass", add::<k8s_openapi::api::storage::v1::VolumeAttributesClass>),
+];
+}
+k8s_openapi::k8s_if_le_1_33! {
+const SINCE_1_34: Kinds = &[];
+}
+
+k8s_openapi::k8s_if_ge_1_36! {
+const SINCE_1_36: Kinds = &[
+    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", add::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy>),
+    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding", add::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding>),
+];
+}
+k8s_openapi::k8s_if_le_1_35! {
+const SINCE_1_36: Kinds = &[];
+}

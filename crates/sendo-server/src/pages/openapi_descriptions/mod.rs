@@ -70,7 +70,7 @@ impl Descriptions {
 }
 
 fn add_kind(api_version: &str, kind: &str, generator: &mut SchemaGenerator) {
-    let mut kinds = kinds::KINDS.iter();
+    let mut kinds = kinds::kinds();
     if let Some((_, _, add)) = kinds.find(|(own, name, _)| (*own, *name) == (api_version, kind)) {
         add(generator);
     }

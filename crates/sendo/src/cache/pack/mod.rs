@@ -125,17 +125,21 @@ impl Tools {
 }
 
 impl Packer {
-    pub(super) fn new(reader: Arc<dyn Reader>) -> Self {
+    /// The packer of the kind, if its objects are to be kept packed.
+    pub(super) fn new(reader: &Arc<dyn Reader>) -> Option<Self> {
+        if !reader.is_compact() {
+            return None;
+        }
         let plain = Tools::new(&[]).expect("compression without a dictionary always works");
-        Packer {
-            reader,
+        Some(Packer {
+            reader: reader.clone(),
             state: Mutex::new(State {
                 plain,
                 trained: None,
                 samples: Vec::new(),
             }),
             hot: Mutex::new(vec![None; HOT]),
-        }
+        })
     }
 
     /// The object, packed; or as it is, if its type does not read back what it writes.
@@ -248,7 +252,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn packer<K: Object>() -> Packer {
-        Packer::new(Arc::new(KindOptions::<K>::new()))
+        let reader: Arc<dyn Reader> = Arc::new(KindOptions::<K>::new().compact());
+        Packer::new(&reader).expect("a compact kind has a packer")
     }
 
     /// Pods of one template, as a cluster has them: names, ids and times differ.
