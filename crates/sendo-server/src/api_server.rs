@@ -30,6 +30,7 @@ use crate::state::admission::Plugin;
 use crate::state::documents::Documents;
 use crate::state::pod_security::PodSecurity;
 use crate::state::service_ranges::ServiceRanges;
+use crate::webhook::{LocalServices, Webhooks};
 use crate::write::admission;
 
 /// What an [`ApiServer`] is made of.
@@ -124,6 +125,7 @@ impl ApiServer {
         let access = Access::new(&store, &world, &types, &catalog, options.tokens);
         let server = Arc::new(Server {
             access: Arc::new(access),
+            webhooks: Webhooks::new(&store, &world),
             store,
             admission,
             world,
@@ -165,6 +167,12 @@ impl ApiServer {
     /// A service that calls this server as its administrator, in this process.
     pub fn client_service(&self) -> Caller {
         self.as_user(User::admin())
+    }
+
+    /// The services of this process that the server calls without a socket, for example the
+    /// webhooks of a program under test.
+    pub fn local_services(&self) -> &LocalServices {
+        self.server.webhooks.local()
     }
 
     /// Signs tokens of service accounts, for a controller that keeps them in Secrets.

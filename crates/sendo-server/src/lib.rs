@@ -40,6 +40,7 @@
 //! | `read/` | get, list, watch; objects as answers, tables, events |
 //! | `state/` | what all steps share, a request with its resource, the interface of admission |
 //! | `access/` | authentication, authorisation, RBAC, tokens |
+//! | `webhook/` | calls of webhooks: connections, Services, and programs of this process |
 //! | `catalog/` | the resources that are served, built-in and custom (`catalog/custom/`), and their stored form |
 //! | `request/` | path, query, options, media types, body, user |
 //! | [`kinds`], [`printers`] | what is particular to a kind; how kinds look in tables |
@@ -48,6 +49,7 @@ mod access;
 mod api_server;
 mod bootstrap;
 mod catalog;
+mod der;
 pub mod kinds;
 mod listen;
 mod own_controllers;
@@ -60,6 +62,9 @@ mod reviews;
 mod route;
 mod state;
 mod subresource;
+// Until admission and conversion call it.
+#[allow(dead_code)]
+mod webhook;
 mod write;
 
 pub use access::authenticate::Tokens;
@@ -74,3 +79,4 @@ pub use request::in_flight::InFlightLimits;
 pub use request::user::User;
 pub use state::pod_security;
 pub use state::service_ranges::ServiceRanges;
+pub use webhook::{LocalService, LocalServices};

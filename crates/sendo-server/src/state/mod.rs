@@ -27,6 +27,7 @@ use crate::catalog::custom::synced::SyncedDefinitions;
 use crate::catalog::storage::backend;
 use crate::catalog::{self, Catalog, Resource};
 use crate::request::in_flight::InFlight;
+use crate::webhook::Webhooks;
 use admission::Plugin;
 use documents::Documents;
 use pod_security::PodSecurity;
@@ -46,6 +47,8 @@ pub(crate) struct Server {
     pub(crate) protect_storage: bool,
     /// What is asked of pods where namespaces do not say, and who is exempt.
     pub(crate) pod_security: PodSecurity,
+    /// Calls webhooks.
+    pub(crate) webhooks: Webhooks,
     /// What services are given addresses and ports from.
     pub(crate) services: ServiceRanges,
     /// Whether more than this server makes the cluster.

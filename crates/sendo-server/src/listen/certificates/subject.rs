@@ -3,13 +3,11 @@
 //! The TLS library has verified the certificate. Only the subject is decoded (X.509, in DER), and
 //! the fields before it are skipped.
 
+use crate::der::{Reader, SEQUENCE, VERSION};
 use crate::request::user::User;
 
-const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OBJECT_ID: u8 = 0x06;
-/// The explicit version, which certificates of version 1 leave out.
-const VERSION: u8 = 0xa0;
 
 /// `2.5.4.3` and `2.5.4.10`, encoded.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
@@ -32,7 +30,7 @@ pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
         let mut parts = subject.enter(SET)?;
         while parts.peek().is_some() {
             let mut pair = parts.enter(SEQUENCE)?;
-            let id = pair.enter(OBJECT_ID)?.0;
+            let id = pair.enter(OBJECT_ID)?.rest();
             let (_, value) = pair.next()?;
             let text = String::from_utf8_lossy(value).into_owned();
             match id {
@@ -43,43 +41,6 @@ pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
         }
     }
     Some(User::new(name.filter(|name| !name.is_empty())?, groups))
-}
-
-/// What is left of a run of DER values.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn peek(&self) -> Option<u8> {
-        self.0.first().copied()
-    }
-
-    /// The tag and content of the next value.
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (&tag, rest) = self.0.split_first()?;
-        let (&first, mut rest) = rest.split_first()?;
-        let mut length = usize::from(first);
-        if first & 0x80 != 0 {
-            let count = usize::from(first & 0x7f);
-            // Four bytes of length are more than any certificate has.
-            if count == 0 || count > 4 {
-                return None;
-            }
-            let (bytes, after) = rest.split_at_checked(count)?;
-            length = bytes
-                .iter()
-                .fold(0, |length, byte| length << 8 | usize::from(*byte));
-            rest = after;
-        }
-        let (content, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some((tag, content))
-    }
-
-    /// Into the next value, which must have this tag.
-    fn enter(&mut self, wanted: u8) -> Option<Reader<'a>> {
-        let (tag, content) = self.next()?;
-        (tag == wanted).then_some(Reader(content))
-    }
 }
 
 #[cfg(test)]
