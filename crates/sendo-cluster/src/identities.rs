@@ -40,6 +40,7 @@ fn account(controller: &str) -> Option<&str> {
         "bootstrap-signer-controller" => "bootstrap-signer",
         "daemonset-controller" => "daemon-set-controller",
         "endpoints-controller" => "endpoint-controller",
+        "endpointslice-mirroring-controller" => "endpointslicemirroring-controller",
         "garbage-collector-controller" => "generic-garbage-collector",
         "horizontal-pod-autoscaler-controller" => "horizontal-pod-autoscaler",
         "node-lifecycle-controller" | "taint-eviction-controller" => "node-controller",

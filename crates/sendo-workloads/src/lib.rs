@@ -10,14 +10,19 @@
 mod claim;
 pub mod cluster_role_aggregation;
 pub mod deployment;
+pub mod endpoint_slice;
+pub mod endpoint_slice_mirroring;
+pub mod endpoints;
 pub mod garbage;
 pub mod namespace;
 mod pods;
 pub mod replicaset;
 pub mod root_ca;
+mod service;
 pub mod service_account;
 pub mod service_account_token;
 pub mod service_cidr;
+mod slices;
 pub mod storage_protection;
 pub mod taint_eviction;
 
@@ -44,6 +49,11 @@ pub const CONTROLLERS: &[Initializer] = &[
         cluster_role_aggregation::controller()
     }),
     ("deployment-controller", |_| deployment::controller()),
+    ("endpoints-controller", |_| endpoints::controller()),
+    ("endpointslice-controller", |_| endpoint_slice::controller()),
+    ("endpointslice-mirroring-controller", |_| {
+        endpoint_slice_mirroring::controller()
+    }),
     ("garbage-collector-controller", |_| garbage::controller()),
     ("namespace-controller", |_| namespace::controller()),
     ("persistentvolume-protection-controller", |_| {

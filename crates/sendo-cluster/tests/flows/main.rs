@@ -1,6 +1,7 @@
 //! From objects to running pods and back, on the whole cluster in virtual time.
 
 mod deployments;
+mod endpoints;
 mod garbage;
 mod namespaces;
 mod nodes;

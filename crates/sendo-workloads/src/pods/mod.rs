@@ -67,6 +67,12 @@ pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     condition.last_transition_time.as_ref().map(|time| time.0)
 }
 
+/// When the pod last became ready or unready.
+pub(crate) fn ready_changed_at(pod: &Pod) -> Option<Timestamp> {
+    let changed = ready_condition(pod)?.last_transition_time.as_ref()?;
+    Some(changed.0)
+}
+
 /// The time until the pod is available, which is when it has been ready for `min_ready`: zero if
 /// it is, `None` if the pod is not ready.
 pub(crate) fn available_in(pod: &Pod, min_ready: Duration, now: Timestamp) -> Option<Duration> {

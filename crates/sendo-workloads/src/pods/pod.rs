@@ -23,7 +23,13 @@ pub(crate) struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PodSpec {
+    #[serde(deserialize_with = "only_named_ports")]
+    pub(crate) containers: Option<Vec<Container>>,
+    pub(crate) hostname: Option<String>,
+    #[serde(deserialize_with = "only_named_ports")]
+    pub(crate) init_containers: Option<Vec<Container>>,
     pub(crate) node_name: Option<String>,
+    pub(crate) subdomain: Option<String>,
     pub(crate) tolerations: Option<Vec<Toleration>>,
     #[serde(deserialize_with = "only_volumes_of_claims")]
     pub(crate) volumes: Option<Vec<Volume>>,
@@ -41,6 +47,39 @@ fn only_volumes_of_claims<'de, D: Deserializer<'de>>(
         volumes.shrink_to_fit();
     }
     Ok(volumes)
+}
+
+/// A container with ports that a Service can name.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Container {
+    pub(crate) ports: Option<Vec<Port>>,
+    /// `Always` makes an init container a sidecar.
+    pub(crate) restart_policy: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Port {
+    pub(crate) container_port: i32,
+    pub(crate) name: String,
+    pub(crate) protocol: String,
+}
+
+/// The containers that have named ports, with those: most pods have none.
+fn only_named_ports<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<Container>>, D::Error> {
+    let mut containers = Option::<Vec<Container>>::deserialize(from)?.unwrap_or_default();
+    for container in &mut containers {
+        if let Some(ports) = &mut container.ports {
+            ports.retain(|port| !port.name.is_empty());
+        }
+    }
+    let has_ports = |container: &Container| container.ports.iter().flatten().next().is_some();
+    containers.retain(has_ports);
+    containers.shrink_to_fit();
+    Ok(Some(containers).filter(|containers| !containers.is_empty()))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -61,6 +100,16 @@ pub(crate) struct PodStatus {
     pub(crate) conditions: Option<Vec<Condition>>,
     pub(crate) container_statuses: Option<Vec<ContainerStatus>>,
     pub(crate) phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pub(crate) pod_ip: Option<String>,
+    #[serde(rename = "podIPs")]
+    pub(crate) pod_ips: Option<Vec<PodIp>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct PodIp {
+    pub(crate) ip: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -79,8 +128,18 @@ pub(crate) struct ContainerStatus {
 }
 
 /// The JSON paths of the fields above; other fields are skipped and not decoded.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 22] = [
+    "spec.containers.ports.containerPort",
+    "spec.containers.ports.name",
+    "spec.containers.ports.protocol",
+    "spec.containers.restartPolicy",
+    "spec.hostname",
+    "spec.initContainers.ports.containerPort",
+    "spec.initContainers.ports.name",
+    "spec.initContainers.ports.protocol",
+    "spec.initContainers.restartPolicy",
     "spec.nodeName",
+    "spec.subdomain",
     "spec.tolerations",
     "spec.volumes.ephemeral",
     "spec.volumes.name",
@@ -90,6 +149,8 @@ const FIELDS: [&str; 10] = [
     "status.conditions.type",
     "status.containerStatuses.restartCount",
     "status.phase",
+    "status.podIP",
+    "status.podIPs.ip",
 ];
 
 /// How pods are decoded and cached.
@@ -113,13 +174,25 @@ mod tests {
             claim_name: "c".to_owned(),
             read_only: None,
         };
+        let container = |restart_policy: Option<&str>| Container {
+            ports: Some(vec![Port {
+                container_port: 8080,
+                name: "http".to_owned(),
+                protocol: "TCP".to_owned(),
+            }]),
+            restart_policy: restart_policy.map(str::to_owned),
+        };
         Pod {
             metadata: ObjectMeta {
                 name: Some("p".to_owned()),
                 ..ObjectMeta::default()
             },
             spec: Some(PodSpec {
+                containers: Some(vec![container(None)]),
+                hostname: Some("h".to_owned()),
+                init_containers: Some(vec![container(Some("Always"))]),
                 node_name: Some("n".to_owned()),
+                subdomain: Some("s".to_owned()),
                 tolerations: Some(vec![Toleration {
                     key: Some("t".to_owned()),
                     ..Toleration::default()
@@ -137,6 +210,10 @@ mod tests {
                 }]),
                 container_statuses: Some(vec![ContainerStatus { restart_count: 3 }]),
                 phase: Some("Running".to_owned()),
+                pod_ip: Some("192.0.2.1".to_owned()),
+                pod_ips: Some(vec![PodIp {
+                    ip: "192.0.2.1".to_owned(),
+                }]),
             }),
         }
     }

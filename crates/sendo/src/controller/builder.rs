@@ -17,6 +17,7 @@ use crate::cache::{Index, IndexValue, Selection};
 use crate::context::Context;
 use crate::error::Error;
 use crate::handler::{self, Handler};
+use crate::metrics::{Metric, OwnMetric, own_metric};
 use crate::object::{Kind, ObjectKey, Typed};
 use crate::predicate::Predicate;
 use crate::queue::{Backoff, Limiter};
@@ -36,6 +37,8 @@ struct Parts<Q> {
     watches: Vec<Watch<Q>>,
     indexes: Vec<DeclaredIndex>,
     problems: Vec<Problem>,
+    metrics: Vec<OwnMetric>,
+    component: Option<String>,
 }
 
 /// A declared index.
@@ -62,6 +65,8 @@ impl<Q: Key> Parts<Q> {
             watches: Vec::new(),
             indexes: Vec::new(),
             problems: Vec::new(),
+            metrics: Vec::new(),
+            component: None,
         }
     }
 
@@ -127,6 +132,7 @@ impl<Q: Key> Parts<Q> {
             elected: self.settings.elected,
             timeout: self.settings.timeout,
         };
+        let component = self.component.unwrap_or_else(|| self.name.clone());
         let plan = Plan {
             name: self.name,
             settings: self.settings,
@@ -138,6 +144,8 @@ impl<Q: Key> Parts<Q> {
             declaration,
             problems,
             handles,
+            metrics: self.metrics,
+            component,
             prepare: Box::new(move |surroundings| plan.prepare(surroundings)),
         }
     }
@@ -160,6 +168,24 @@ macro_rules! settings {
         /// Another name than the one it has by itself.
         pub fn named(mut self, name: &str) -> Self {
             self.parts.name = name.to_owned();
+            self
+        }
+
+        /// The component that its events name; the controller's name unless told.
+        ///
+        /// For a controller that takes the place of one whose events people know
+        /// under another name.
+        pub fn events_as(mut self, component: &str) -> Self {
+            self.parts.component = Some(component.to_owned());
+            self
+        }
+
+        /// Adds a metric of the controller's own, as [`Manager::metric`] does for a
+        /// program: the controller keeps a clone to change it.
+        ///
+        /// [`Manager::metric`]: crate::Manager::metric
+        pub fn metric(mut self, name: &str, help: &str, metric: impl Metric) -> Self {
+            self.parts.metrics.push(own_metric(name, help, metric));
             self
         }
 

@@ -37,7 +37,7 @@ use sendo_world::World;
 use crate::cache::{Cache, Namespaces};
 use crate::client::Client;
 use crate::election::Gate;
-use crate::metrics::Registry;
+use crate::metrics::{OwnMetric, Registry};
 use crate::object::Kind;
 use crate::queue::Limiter;
 use crate::reader::DeclaredRead;
@@ -54,6 +54,10 @@ pub struct Controller {
     pub(crate) problems: Vec<problem::Problem>,
     /// The [`Watches`] it was given, by their numbers.
     pub(crate) handles: Vec<usize>,
+    /// The metrics of its own.
+    pub(crate) metrics: Vec<OwnMetric>,
+    /// The component that its events name.
+    pub(crate) component: String,
     pub(crate) prepare: Box<dyn FnOnce(Surroundings) -> Prepared + Send>,
 }
 

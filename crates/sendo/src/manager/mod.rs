@@ -38,7 +38,7 @@ use kube::CustomResourceExt;
 use crate::cache::{CacheOptions, KindOptions, Selection};
 use crate::controller::{Controller, Declaration};
 use crate::error::{Error, Result};
-use crate::metrics::{Metric, MetricNameTaken, Registry};
+use crate::metrics::{Metric, OwnMetric, own_metric};
 use crate::object::{Kind, Object, Typed};
 use crate::reader::DeclaredRead;
 
@@ -71,9 +71,6 @@ pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) check: CheckFn,
 }
-
-/// A metric of the user's own, registered when the manager starts.
-pub(crate) type OwnMetric = Box<dyn FnOnce(&Registry) -> Result<(), MetricNameTaken> + Send>;
 
 pub(crate) type CheckFn = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
@@ -110,7 +107,8 @@ impl Manager {
     }
 
     /// Adds a controller.
-    pub fn controller(mut self, controller: Controller) -> Self {
+    pub fn controller(mut self, mut controller: Controller) -> Self {
+        self.metrics.append(&mut controller.metrics);
         self.controllers.push(controller);
         self
     }
@@ -187,10 +185,7 @@ impl Manager {
     /// # drop(program);
     /// ```
     pub fn metric(mut self, name: &str, help: &str, metric: impl Metric) -> Self {
-        let (name, help) = (name.to_owned(), help.to_owned());
-        self.metrics.push(Box::new(move |registry| {
-            registry.register(&name, &help, metric)
-        }));
+        self.metrics.push(own_metric(name, help, metric));
         self
     }
 

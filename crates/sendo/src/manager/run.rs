@@ -270,7 +270,8 @@ impl Life {
             match election {
                 None => start_group(work, &self.failures),
                 Some(election) => {
-                    let recorder = recorder.get_or_insert_with(|| self.recorder(&self.name));
+                    let recorder =
+                        recorder.get_or_insert_with(|| self.recorder(&self.name, &self.name));
                     self.elect(election, work, recorder.clone());
                 }
             }
@@ -373,7 +374,7 @@ impl Life {
             .for_group(controller.declaration.elected)
             .child(&name);
         let stopping = world.tasks().stopping().clone();
-        let recorder = self.recorder(&name);
+        let recorder = self.recorder(&name, &controller.component);
         let surroundings = Surroundings {
             cache: self.cache.clone(),
             client: self.client(&name, &world, gates.writes),
@@ -419,14 +420,14 @@ impl Life {
         part
     }
 
-    /// Records events in the name of a controller, or of the program.
-    fn recorder(&self, name: &str) -> Recorder {
+    /// Records events of a controller, or of the program, in the name of `component`.
+    fn recorder(&self, name: &str, component: &str) -> Recorder {
         let client = self.client(name, &self.worlds.events, None);
         let options = RecorderOptions {
             api: self.config.events,
             metrics: EventMetrics::new(&self.metrics, name),
         };
-        Recorder::start(client, &self.worlds.events, name, options)
+        Recorder::start(client, &self.worlds.events, component, options)
     }
 
     /// A client in the name of a part; a leader's writes pass its gate.

@@ -40,7 +40,7 @@ use prometheus_client::registry::Registry as Inner;
 pub use prometheus_client::metrics::counter::Counter;
 pub use prometheus_client::metrics::family::Family;
 pub use prometheus_client::metrics::gauge::Gauge;
-pub use prometheus_client::metrics::histogram::Histogram;
+pub use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 pub use prometheus_client::registry::Metric;
 
 use crate::object::Kind;
@@ -91,6 +91,15 @@ struct Families {
     requests: client::Families,
     leader: Gauges,
     events: Counters,
+}
+
+/// A metric that a program or a controller declares, registered when the manager starts.
+pub(crate) type OwnMetric = Box<dyn FnOnce(&Registry) -> Result<(), MetricNameTaken> + Send>;
+
+/// Declares a metric of the user's own.
+pub(crate) fn own_metric(name: &str, help: &str, metric: impl Metric) -> OwnMetric {
+    let (name, help) = (name.to_owned(), help.to_owned());
+    Box::new(move |registry| registry.register(&name, &help, metric))
 }
 
 /// A metric of that name exists already.

@@ -5,11 +5,12 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube::CustomResourceExt;
 use sendo::election::ElectionOptions;
 use sendo::health::{Checks, Report};
-use sendo::{Action, Context, Controller, Manager, Running, World};
+use sendo::metrics::Counter;
+use sendo::{Action, Context, Controller, EventSeverity, Manager, Running, Selection, World};
 
 use super::{Bar, Place, SECOND, Tracing, metric};
 
@@ -250,5 +251,35 @@ async fn metrics_show_the_cache_its_watches_and_the_requests() {
     assert!(of("sendo_watch_lag_seconds") < 600.0);
     let watches = "rest_client_requests_total{code=\"200\",host=\"kubernetes\",method=\"GET\"}";
     assert!(metric(&running, watches) >= 3.0);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_has_metrics_of_its_own_and_names_a_component_in_its_events() {
+    let place = Place::new(1).await;
+    let seen: Counter = Counter::default();
+    let counted = seen.clone();
+    let controller = Controller::new::<ConfigMap>()
+        .events_as("librarian")
+        .metric("maps_seen_total", "ConfigMaps seen", seen)
+        .reconcile(move |_: Arc<ConfigMap>, cx: Context| {
+            counted.inc();
+            cx.event(EventSeverity::Normal, "Seen", "it was seen");
+            async { Ok(Action::done()) }
+        });
+    let running = place
+        .run(Manager::new("program").controller(controller))
+        .await;
+    place.create("a").await;
+    place.pass(SECOND).await;
+    assert_eq!(metric(&running, "maps_seen_total"), 1.0);
+    let live = place.client.live();
+    let events = live.list::<Event>(&Selection::default()).await.unwrap();
+    let sources: Vec<_> = events.iter().map(|event| &event.source).collect();
+    let component = |source: &Option<k8s_openapi::api::core::v1::EventSource>| {
+        source.as_ref().and_then(|source| source.component.clone())
+    };
+    let components: Vec<_> = sources.into_iter().map(component).collect();
+    assert_eq!(components, [Some("librarian".to_owned())]);
     place.end([running]).await;
 }
