@@ -17,6 +17,7 @@ use tower::Service;
 
 use crate::access::Access;
 use crate::access::authenticate::Tokens;
+use crate::access::follow::Follow;
 use crate::access::tokens::TokenSigner;
 use crate::bootstrap::{self, StartError};
 use crate::catalog::Catalog;
@@ -26,7 +27,7 @@ use crate::request::body::Body;
 use crate::request::in_flight::{InFlight, InFlightLimits};
 use crate::request::user::User;
 use crate::state::Server;
-use crate::state::admission::Plugin;
+use crate::state::admission::{Plugin, hooks};
 use crate::state::documents::Documents;
 use crate::state::pod_security::PodSecurity;
 use crate::state::service_ranges::ServiceRanges;
@@ -125,6 +126,7 @@ impl ApiServer {
         let access = Access::new(&store, &world, &types, &catalog, options.tokens);
         let server = Arc::new(Server {
             access: Arc::new(access),
+            hooks: Follow::new(Arc::clone(&store), hooks::PREFIXES),
             webhooks: Webhooks::new(&store, &world),
             store,
             admission,

@@ -62,8 +62,6 @@ mod reviews;
 mod route;
 mod state;
 mod subresource;
-// Until admission and conversion call it.
-#[allow(dead_code)]
 mod webhook;
 mod write;
 

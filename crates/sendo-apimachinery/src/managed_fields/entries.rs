@@ -85,6 +85,14 @@ pub struct Entry {
     pub time: Option<String>,
 }
 
+/// Why a list of managers cannot be read, in the words of Kubernetes.
+///
+/// # Errors
+/// If an entry has another operation, no version, or fields in another form.
+pub fn validate_managers(list: Option<&Value>) -> Result<(), String> {
+    Entries::decode(list).map(drop)
+}
+
 /// All managers of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entries {

@@ -25,7 +25,7 @@ mod type_ref;
 mod validate;
 
 pub use element::PathElement;
-pub use entries::{Entry, ManagerId, Operation};
+pub use entries::{Entry, ManagerId, Operation, validate_managers};
 pub use manager::{
     ApplyError, ConvertError, FieldManager, Versions, manager_of_user_agent, without_managers,
 };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::merge::json_type;
-use crate::Status;
+use crate::{Status, go_quote};
 
 /// The most operations a patch may have.
 const MAX_OPERATIONS: usize = 10_000;
@@ -22,8 +22,32 @@ pub struct JsonPatch {
     unknown_fields: Vec<String>,
 }
 
-/// Any failure to apply an operation; the answer does not tell more.
-struct Inapplicable;
+/// Why an operation does not apply, in the words of the library that Kubernetes uses.
+struct Inapplicable(String);
+
+impl Inapplicable {
+    fn new(why: impl Into<String>) -> Self {
+        Inapplicable(why.into())
+    }
+
+    /// The path of an operation leads nowhere.
+    fn missing(operation: &str, what: &str, path: &str) -> Self {
+        Inapplicable(format!(
+            "{operation} operation does not apply: {what}: {path}: missing value"
+        ))
+    }
+
+    fn index(index: i64) -> Self {
+        Inapplicable(format!(
+            "Unable to access invalid index: {index}: invalid index referenced"
+        ))
+    }
+
+    /// The same for an operation at a path.
+    fn within(self, context: impl std::fmt::Display) -> Self {
+        Inapplicable(format!("{context}: {}", self.0))
+    }
+}
 
 type Applied<T = ()> = Result<T, Inapplicable>;
 
@@ -84,61 +108,128 @@ impl JsonPatch {
         &self.unknown_fields
     }
 
+    /// Whether there is no operation.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     /// Applies all operations in turn. If one fails the object is left half changed:
     /// the caller throws it away.
     pub fn apply(&self, object: &mut Value) -> Result<(), Status> {
+        let applied = self.apply_or_explain(object);
+        applied.map_err(|_| Status::unprocessable())
+    }
+
+    /// The same; a failure says which operation does not apply, and why.
+    pub fn apply_or_explain(&self, object: &mut Value) -> Result<(), String> {
         let mut copied = 0;
         self.operations
             .iter()
             .try_for_each(|operation| apply(object, operation, &mut copied))
-            .map_err(|Inapplicable| Status::unprocessable())
+            .map_err(|Inapplicable(why)| why)
     }
 }
 
 fn apply(object: &mut Value, operation: &Map<String, Value>, copied: &mut usize) -> Applied {
+    let kind = operation.get("op").and_then(Value::as_str);
+    let kind = kind.unwrap_or("unknown");
     let text = |member: &str| {
-        operation
-            .get(member)
-            .and_then(Value::as_str)
-            .ok_or(Inapplicable)
+        let text = operation.get(member).and_then(Value::as_str);
+        text.ok_or_else(|| {
+            Inapplicable(format!(
+                "{kind} operation failed to decode {member}: operation missing {member} field: missing value"
+            ))
+        })
     };
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
-    match text("op")? {
-        "add" => PointerTarget::find(object, text("path")?)?.add(value()),
-        "remove" => PointerTarget::find(object, text("path")?)?
-            .remove()
-            .map(drop),
+    match kind {
+        "add" => {
+            let path = text("path")?;
+            let quoted = format!("\"{path}\"");
+            let target = PointerTarget::find(object, path)
+                .ok_or_else(|| Inapplicable::missing(kind, "doc is missing path", &quoted))?;
+            let added = target.add(value());
+            added.map_err(|why| why.within(format_args!("error in add for path: '{path}'")))
+        }
+        "remove" => {
+            let path = text("path")?;
+            let quoted = format!("\"{path}\"");
+            let target = PointerTarget::find(object, path)
+                .ok_or_else(|| Inapplicable::missing(kind, "doc is missing path", &quoted))?;
+            let removed = target.remove().map(drop);
+            removed.map_err(|why| why.within(format_args!("error in remove for path: '{path}'")))
+        }
         "replace" => match text("path")? {
             "" => {
-                *object = Some(value()).filter(is_container).ok_or(Inapplicable)?;
+                let whole = Some(value()).filter(is_container);
+                *object = whole.ok_or_else(|| {
+                    Inapplicable::new("replace operation value must be object or array")
+                })?;
                 Ok(())
             }
-            path => PointerTarget::find(object, path)?.replace(value()),
+            path => {
+                let target = PointerTarget::find(object, path)
+                    .ok_or_else(|| Inapplicable::missing(kind, "doc is missing path", path))?;
+                let replaced = target.replace(value());
+                replaced.map_err(|_| Inapplicable::missing(kind, "doc is missing key", path))
+            }
         },
         "move" => {
-            let value = PointerTarget::find(object, text("from")?)?.remove()?;
-            PointerTarget::find(object, text("path")?)?.add(value)
+            let from = text("from")?;
+            let source = PointerTarget::find(object, from)
+                .ok_or_else(|| Inapplicable::missing(kind, "doc is missing from path", from))?;
+            let key = source.key().to_owned();
+            let removed = source.remove();
+            let value = removed
+                .map_err(|why| why.within(format_args!("error in move for path: '{key}'")))?;
+            let path = text("path")?;
+            let target = PointerTarget::find(object, path).ok_or_else(|| {
+                Inapplicable::missing(kind, "doc is missing destination path", path)
+            })?;
+            let added = target.add(value);
+            added.map_err(|why| why.within(format_args!("error in move for path: '{path}'")))
         }
         "copy" => {
-            let value = PointerTarget::find(object, text("from")?)?.get()?;
+            let from = text("from")?;
+            let source = PointerTarget::find(object, from)
+                .ok_or_else(|| Inapplicable::missing(kind, "doc is missing from path", from))?;
+            let value = source
+                .get()
+                .map_err(|why| why.within(format_args!("error in copy for from: '{from}'")))?;
+            let path = text("path")?;
             *copied += value.to_string().len();
             if *copied > MAX_COPIED_BYTES {
-                return Err(Inapplicable);
+                return Err(Inapplicable(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED_BYTES}"
+                )));
             }
-            PointerTarget::find(object, text("path")?)?.add(value)
+            let target = PointerTarget::find(object, path).ok_or_else(|| {
+                Inapplicable::missing(kind, "doc is missing destination path", path)
+            })?;
+            let added = target.add(value);
+            added.map_err(|why| why.within("error while adding value during copy"))
         }
         "test" => {
-            let found = match text("path")? {
+            let path = text("path")?;
+            let found = match path {
                 "" => object.clone(),
-                path => PointerTarget::find(object, path)?.get()?,
+                path => {
+                    let target = PointerTarget::find(object, path)
+                        .ok_or_else(|| Inapplicable::missing(kind, "is missing path", path))?;
+                    target.get().map_err(|why| {
+                        why.within(format_args!("error in test for path: '{path}'"))
+                    })?
+                }
             };
             if found == value() {
                 Ok(())
             } else {
-                Err(Inapplicable)
+                Err(Inapplicable(format!(
+                    "testing value {path} failed: test failed"
+                )))
             }
         }
-        _ => Err(Inapplicable),
+        other => Err(Inapplicable(format!("Unexpected kind: {other}"))),
     }
 }
 
@@ -153,27 +244,34 @@ enum PointerTarget<'a> {
 }
 
 impl<'a> PointerTarget<'a> {
-    fn find(object: &'a mut Value, pointer: &str) -> Applied<Self> {
+    /// None if a container on the way is not there.
+    fn find(object: &'a mut Value, pointer: &str) -> Option<Self> {
         // The text before the first slash is skipped.
-        let (_, pointer) = pointer.split_once('/').ok_or(Inapplicable)?;
+        let (_, pointer) = pointer.split_once('/')?;
         let (parents, key) = pointer
             .rsplit_once('/')
             .map_or((None, pointer), |(p, k)| (Some(p), k));
         let mut container = object;
         for step in parents.into_iter().flat_map(|parents| parents.split('/')) {
             container = match container {
-                Value::Object(members) => members.get_mut(&unescape(step)).ok_or(Inapplicable)?,
+                Value::Object(members) => members.get_mut(&unescape(step))?,
                 Value::Array(items) => {
-                    let index = index(step, items.len())?;
-                    items.get_mut(index).ok_or(Inapplicable)?
+                    let index = index(step, items.len()).ok()?;
+                    items.get_mut(index)?
                 }
-                _ => return Err(Inapplicable),
+                _ => return None,
             };
         }
         match container {
-            Value::Object(members) => Ok(PointerTarget::Member(members, unescape(key))),
-            Value::Array(items) => Ok(PointerTarget::Item(items, unescape(key))),
-            _ => Err(Inapplicable),
+            Value::Object(members) => Some(PointerTarget::Member(members, unescape(key))),
+            Value::Array(items) => Some(PointerTarget::Item(items, unescape(key))),
+            _ => None,
+        }
+    }
+
+    fn key(&self) -> &str {
+        match self {
+            PointerTarget::Member(_, key) | PointerTarget::Item(_, key) => key,
         }
     }
 
@@ -184,7 +282,7 @@ impl<'a> PointerTarget<'a> {
             }
             PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len())?;
-                items.get(index).cloned().ok_or(Inapplicable)
+                Ok(items[index].clone())
             }
         }
     }
@@ -197,9 +295,6 @@ impl<'a> PointerTarget<'a> {
             PointerTarget::Item(items, key) if key == "-" => items.push(value),
             PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len() + 1)?;
-                if index > items.len() {
-                    return Err(Inapplicable);
-                }
                 items.insert(index, value);
             }
         }
@@ -213,7 +308,7 @@ impl<'a> PointerTarget<'a> {
             }
             PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len())?;
-                *items.get_mut(index).ok_or(Inapplicable)? = value;
+                items[index] = value;
             }
         }
         Ok(())
@@ -221,28 +316,34 @@ impl<'a> PointerTarget<'a> {
 
     fn remove(self) -> Applied<Value> {
         match self {
-            PointerTarget::Member(members, key) => members.remove(&key).ok_or(Inapplicable),
+            PointerTarget::Member(members, key) => members.remove(&key).ok_or_else(|| {
+                Inapplicable(format!(
+                    "Unable to remove nonexistent key: {key}: missing value"
+                ))
+            }),
             PointerTarget::Item(items, key) => {
                 let index = index(&key, items.len())?;
-                if index >= items.len() {
-                    return Err(Inapplicable);
-                }
                 Ok(items.remove(index))
             }
         }
     }
 }
 
-/// Reads an index; a negative one counts from the end of `length` places.
+/// Reads an index of `length` places; a negative one counts from the end.
 fn index(text: &str, length: usize) -> Applied<usize> {
-    let index: i64 = text.parse().map_err(|_| Inapplicable)?;
-    match usize::try_from(index) {
-        Ok(index) => Ok(index),
-        Err(_) => {
-            let back = usize::try_from(index.unsigned_abs()).map_err(|_| Inapplicable)?;
-            length.checked_sub(back).ok_or(Inapplicable)
-        }
-    }
+    let index: i64 = text.parse().map_err(|_| {
+        let text = go_quote(text);
+        Inapplicable(format!("strconv.Atoi: parsing {text}: invalid syntax"))
+    })?;
+    let place = match usize::try_from(index) {
+        Ok(place) => Some(place),
+        Err(_) => usize::try_from(index.unsigned_abs())
+            .ok()
+            .and_then(|back| length.checked_sub(back)),
+    };
+    place
+        .filter(|place| *place < length)
+        .ok_or_else(|| Inapplicable::index(index))
 }
 
 fn unescape(step: &str) -> String {
@@ -406,6 +507,35 @@ mod tests {
         fn any_pointer_applies_or_fails(path in "[/~01a-]{0,12}", from in "[/~01a-]{0,12}", op in 0..6usize) {
             let op = ["add", "remove", "replace", "move", "copy", "test"][op];
             let _ = patched(json!({"a": [[1, 2], {"a": 1}]}), json!([{"op": op, "path": path, "from": from, "value": 1}]));
+        }
+    }
+
+    #[test]
+    fn an_operation_that_does_not_apply_says_why() {
+        let op = |op: &str, path: &str| json!([{"op": op, "path": path, "value": 1}]);
+        let cases = [
+            (
+                op("remove", "/data/none"),
+                "error in remove for path: '/data/none': Unable to remove nonexistent key: none: missing value",
+            ),
+            (
+                op("add", "/spec/x/y"),
+                "add operation does not apply: doc is missing path: \"/spec/x/y\": missing value",
+            ),
+            (
+                op("test", "/data/k"),
+                "testing value /data/k failed: test failed",
+            ),
+            (
+                op("add", "/list/7"),
+                "error in add for path: '/list/7': Unable to access invalid index: 7: invalid index referenced",
+            ),
+            (op("jump", "/data"), "Unexpected kind: jump"),
+        ];
+        for (patch, expected) in cases {
+            let mut object = json!({"data": {"k": "2"}, "list": []});
+            let patch = JsonPatch::from_body(patch).unwrap();
+            assert_eq!(patch.apply_or_explain(&mut object).unwrap_err(), expected);
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Status {
     pub message: String,
     /// What the error is about. `None` leaves `details` out, an empty one is sent as `{}`.
     pub details: Option<Box<Details>>,
+    /// The whole object on the wire, where another program wrote it.
+    foreign: Option<Box<Value>>,
 }
 
 /// Why a request failed, in one word.
@@ -177,6 +179,23 @@ impl Status {
             reason,
             message: message.into(),
             details: None,
+            foreign: None,
+        }
+    }
+
+    /// A refusal that another program wrote: its code, and what the client is sent whatever
+    /// its reason and details are. The members of `object` are those of a `Status`.
+    pub fn foreign(code: u16, message: impl Into<String>, object: Map<String, Value>) -> Self {
+        let message = message.into();
+        let mut out = object;
+        out.insert("kind".to_owned(), "Status".into());
+        out.insert("apiVersion".to_owned(), "v1".into());
+        out.entry("metadata").or_insert_with(|| json!({}));
+        out.insert("message".to_owned(), message.as_str().into());
+        out.insert("code".to_owned(), code.into());
+        Status {
+            foreign: Some(Box::new(Value::Object(out))),
+            ..Status::new(code, Reason::Unknown, message)
         }
     }
 
@@ -196,6 +215,9 @@ impl Status {
 
     /// The `Status` object on the wire.
     pub fn to_json(&self) -> Value {
+        if let Some(foreign) = &self.foreign {
+            return Value::clone(foreign);
+        }
         let mut out = envelope("Failure");
         out.insert("message".to_owned(), self.message.as_str().into());
         if self.reason != Reason::Unknown {

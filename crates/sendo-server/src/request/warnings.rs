@@ -38,6 +38,10 @@ impl Warnings {
         if self.cuts {
             cut(&mut text);
         }
+        // No header can carry it.
+        if text.chars().any(char::is_control) {
+            return;
+        }
         self.size += length(&text);
         self.sent.push(text);
     }
@@ -76,6 +80,12 @@ mod tests {
     fn a_warning_is_sent_once_and_an_empty_one_never() {
         let warnings = warnings_of(["a", "", "b", "a"].map(str::to_owned));
         assert_eq!(warnings.sent(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_warning_that_no_header_can_carry_is_not_sent() {
+        let warnings = warnings_of(["two\nlines", "tab\there", "größer"].map(str::to_owned));
+        assert_eq!(warnings.sent(), ["größer"]);
     }
 
     #[test]

@@ -23,12 +23,14 @@ use sendo_world::World;
 use serde_json::Value;
 
 use crate::access::Access;
+use crate::access::follow::Follow;
 use crate::catalog::custom::synced::SyncedDefinitions;
 use crate::catalog::storage::backend;
 use crate::catalog::{self, Catalog, Resource};
 use crate::request::in_flight::InFlight;
 use crate::webhook::Webhooks;
 use admission::Plugin;
+use admission::hooks::Hooks;
 use documents::Documents;
 use pod_security::PodSecurity;
 use service_ranges::ServiceRanges;
@@ -47,6 +49,8 @@ pub(crate) struct Server {
     pub(crate) protect_storage: bool,
     /// What is asked of pods where namespaces do not say, and who is exempt.
     pub(crate) pod_security: PodSecurity,
+    /// The webhooks that decide about requests.
+    pub(crate) hooks: Follow<Hooks>,
     /// Calls webhooks.
     pub(crate) webhooks: Webhooks,
     /// What services are given addresses and ports from.

@@ -8,8 +8,8 @@ use sendo_apimachinery::field::{Error as FieldError, Path};
 use sendo_apimachinery::{GroupResource, GroupVersionKind, Meta, MetaMut, Status};
 use serde_json::{Value, json};
 
-use super::admission::{self, Attributes};
-use super::{Change, Presence, Strategy, Writer, preconditions};
+use super::admission::{self, Attributes, webhooks};
+use super::{Change, Presence, Strategy, Writer, field_managers, preconditions};
 use crate::catalog::storage::time_text;
 use crate::kinds::pod;
 use crate::read::answer::{self, ApiResponse};
@@ -22,7 +22,7 @@ use crate::state::decode;
 /// `POST pods/<name>/binding`.
 pub(crate) async fn bind(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
-    let mut binding = read(call, &options)?;
+    let mut binding = read(call, &options).await?;
     let attributes = Attributes::of_creation(call, &options);
     admission::mutate(&attributes, &mut binding).await?;
     if Meta::new(&binding).name() != call.name() {
@@ -38,7 +38,7 @@ pub(crate) async fn bind(call: &Call<'_>) -> Result<ApiResponse, Status> {
 /// `POST bindings`: binds the pod of the binding's name.
 pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let options = WriteOptions::parse(&call.request.query, Write::Create)?;
-    let mut binding = read(call, &options)?;
+    let mut binding = read(call, &options).await?;
     // What is created has no uid yet: here none can be asked for.
     MetaMut::new(&mut binding).remove("uid");
     let attributes = Attributes::of_creation(call, &options);
@@ -66,9 +66,15 @@ pub(crate) async fn bind_by_collection(call: &Call<'_>) -> Result<ApiResponse, S
     assign(&on_pod, &binding, &options).await
 }
 
-fn read(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
-    let mut binding = decode::body(call, &GroupVersionKind::new("", "v1", "Binding"), options)?;
+async fn read(call: &Call<'_>, options: &WriteOptions) -> Result<Value, Status> {
+    let kind = GroupVersionKind::new("", "v1", "Binding");
+    let mut binding = decode::body(call, &kind, options)?;
     decode::set_namespace(call, &mut binding)?;
+    if webhooks::are_configured(call).await? {
+        // A binding is not kept: nobody else could see who owns its fields.
+        MetaMut::new(&mut binding).remove("managedFields");
+        field_managers::create_below(call, &mut binding, kind);
+    }
     Ok(binding)
 }
 

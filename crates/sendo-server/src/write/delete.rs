@@ -8,6 +8,8 @@
 //! - `pkg/registry/core/namespace/storage/storage.go`: `Delete`
 //! - `pkg/registry/scheduling/priorityclass/storage/storage.go`: `Delete`
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use jiff::Timestamp;
 use sendo_apimachinery::status::{self, Details};
@@ -180,6 +182,22 @@ pub(super) async fn commit(
             let at = store.commit(claims.join(put).then(delete)).await?;
             Ok(Outcome::Gone(Stored { value, at }))
         }
+    }
+}
+
+/// The options that are in force, which admission sees: how long the object has to go is
+/// decided by then (`BeforeDelete`).
+pub(super) fn effective<'o>(
+    call: &Call<'_>,
+    object: &Value,
+    options: &'o DeleteOptions,
+) -> Cow<'o, DeleteOptions> {
+    match grace(call, object, options) {
+        Grace::Begins(seconds) => Cow::Owned(DeleteOptions {
+            grace_period_seconds: Some(seconds),
+            ..options.clone()
+        }),
+        Grace::None | Grace::Shortened { .. } | Grace::Pending => Cow::Borrowed(options),
     }
 }
 

@@ -81,7 +81,7 @@ use crate::request::options::WriteOptions;
 use crate::state::admission::Claims;
 use crate::state::call::Call;
 use crate::state::create_permission;
-use admission::Attributes;
+use admission::{Attributes, webhooks};
 use delete::Outcome;
 use owner_references::When;
 
@@ -163,8 +163,14 @@ pub(crate) async fn save(
         let old = current.as_ref().map(|current| &current.object);
 
         // 2. What is wanted.
-        let New { object, managers } = make(old)?;
-        let mut new = object;
+        let New {
+            object: mut new,
+            mut managers,
+        } = make(old)?;
+        if change.writer == Writer::Client && webhooks::are_configured(call).await? {
+            // Webhooks see the whole object.
+            field_managers::join(&mut new, managers.take());
+        }
 
         // 3. Mutating admission.
         let shown = old.map(|old| change.strategy.show(call, old));
@@ -174,6 +180,7 @@ pub(crate) async fn save(
         };
         if change.writer == Writer::Client {
             admission::mutate(&attributes, &mut new).await?;
+            change.strategy.check_place(call, &mut new)?;
         }
         owner_references::dedup(call, &mut new, When::AfterMutation);
         if let Some(old) = old {
@@ -414,7 +421,8 @@ pub(crate) async fn remove(
         //    and stays as it is needs none.
         let mut claims = Claims::default();
         if writer == Writer::Client && !delete::is_pending(call, &object, options) {
-            let attributes = Attributes::of_deletion(call, &object, options);
+            let in_force = delete::effective(call, &object, options);
+            let attributes = Attributes::of_deletion(call, &object, &in_force);
             let mut none = Value::Null;
             admission::mutate(&attributes, &mut none).await?;
             admission::validate(&attributes, &none, &mut claims).await?;

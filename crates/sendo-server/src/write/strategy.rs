@@ -17,6 +17,7 @@ use super::scale;
 use crate::catalog::Resource;
 use crate::kinds::{Cx, Update};
 use crate::state::call::Call;
+use crate::state::decode;
 
 /// Which endpoint an object is changed through.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,14 @@ impl Strategy {
         match self {
             Strategy::Scale => Cow::Owned(scale::of_object(call, object)),
             _ => Cow::Borrowed(object),
+        }
+    }
+
+    /// Refuses an object that admission has moved to another namespace.
+    pub(super) fn check_place(self, call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
+        match self {
+            Strategy::Scale => Ok(()),
+            _ => decode::set_namespace(call, object),
         }
     }
 

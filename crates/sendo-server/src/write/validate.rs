@@ -65,7 +65,8 @@ pub(super) fn before_update(
         });
     }
     if !errors.is_empty() {
-        return Err(Status::invalid(&call.kind_of(new), call.name(), &errors));
+        let name = Meta::new(new).name();
+        return Err(Status::invalid(&call.kind_of(new), name, &errors));
     }
     for tolerated in result.tolerated {
         call.request.warn(tolerated.to_string());

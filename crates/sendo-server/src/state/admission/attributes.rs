@@ -4,9 +4,12 @@
 //! - `staging/src/k8s.io/apiserver/pkg/admission/interfaces.go`: `Attributes`
 //! - `staging/src/k8s.io/apiserver/pkg/admission/errors.go`: `NewForbidden`
 
-use sendo_apimachinery::{Meta, Status};
-use serde_json::Value;
+use sendo_apimachinery::decode::FieldValidation;
+use sendo_apimachinery::{GroupVersionKind, Meta, Status};
+use serde_json::{Value, json};
 
+use super::Reinvocation;
+use crate::catalog::Resource;
 use crate::request::delete_options::DeleteOptions;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
@@ -25,6 +28,18 @@ pub(crate) enum Operation {
     Connect,
 }
 
+impl Operation {
+    /// Its word in rules and reviews.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
+}
+
 /// A request, as admission sees it. The object goes from step to step beside it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a> {
@@ -37,6 +52,8 @@ pub(crate) struct Attributes<'a> {
     pub(crate) options: Options<'a>,
     /// Whether the name of the object is one that the server draws.
     pub(crate) draws_name: bool,
+    /// What is kept between the rounds of mutation; `None` while the object is validated.
+    pub(crate) reinvocation: Option<&'a Reinvocation>,
 }
 
 /// The options of a request.
@@ -64,6 +81,7 @@ impl<'a> Attributes<'a> {
             old,
             options: Options::Write(options),
             draws_name: false,
+            reinvocation: None,
         }
     }
 
@@ -75,6 +93,7 @@ impl<'a> Attributes<'a> {
             old: None,
             options: Options::Write(options),
             draws_name: false,
+            reinvocation: None,
         }
     }
 
@@ -90,6 +109,7 @@ impl<'a> Attributes<'a> {
             old: Some(old),
             options: Options::Delete(options),
             draws_name: false,
+            reinvocation: None,
         }
     }
 
@@ -101,6 +121,7 @@ impl<'a> Attributes<'a> {
             old: None,
             options: Options::None,
             draws_name: false,
+            reinvocation: None,
         }
     }
 
@@ -136,6 +157,89 @@ impl<'a> Attributes<'a> {
             true => "",
             false => self.name(object),
         }
+    }
+
+    /// The namespace that it is in; that of a namespace is its own.
+    pub(crate) fn namespace<'o>(&self, object: &'o Value) -> &'o str
+    where
+        'a: 'o,
+    {
+        match self.call.resource.is_core("namespaces") {
+            true => self.name(object),
+            false => self.call.namespace().unwrap_or_default(),
+        }
+    }
+
+    /// The kind of its object in a version of its resource: that of the subresource, if it has
+    /// one of its own.
+    pub(crate) fn kind_in(&self, resource: &Resource) -> GroupVersionKind {
+        let facts = &resource.facts;
+        match facts.subresource(self.subresource()) {
+            Some(own) => GroupVersionKind::new(&own.group, &own.version, &own.kind),
+            None => GroupVersionKind::new(&facts.group, &facts.version, &facts.kind),
+        }
+    }
+
+    /// Whether its object is one of the resource, and not of a kind that a subresource has.
+    pub(crate) fn is_of_own_kind(&self) -> bool {
+        self.kind_in(self.call.resource).kind == self.call.resource.facts.kind
+    }
+
+    /// Its options, as an object; null for a connection.
+    pub(crate) fn options_object(&self) -> Value {
+        let mut object = json!({"apiVersion": "meta.k8s.io/v1"});
+        let query = &self.call.request.query;
+        match self.options {
+            Options::Write(options) => {
+                object["kind"] = match self.operation {
+                    Operation::Create => "CreateOptions",
+                    _ => "UpdateOptions",
+                }
+                .into();
+                if options.dry_run {
+                    object["dryRun"] = json!(["All"]);
+                }
+                if !query.text("fieldManager").is_empty() {
+                    object["fieldManager"] = query.text("fieldManager").into();
+                }
+                object["fieldValidation"] = match options.field_validation {
+                    FieldValidation::Ignore => "Ignore",
+                    FieldValidation::Warn => "Warn",
+                    FieldValidation::Strict => "Strict",
+                }
+                .into();
+                if query.text("fieldValidation").is_empty() {
+                    object["fieldValidation"].take();
+                }
+            }
+            Options::Delete(options) => {
+                object["kind"] = "DeleteOptions".into();
+                object["gracePeriodSeconds"] = options.grace_period_seconds.into();
+                object["orphanDependents"] = options.orphan_dependents.into();
+                object["propagationPolicy"] = options.propagation_policy.clone().into();
+                if !options.dry_run.is_empty() {
+                    object["dryRun"] = options.dry_run.clone().into();
+                }
+                if let Some(preconditions) = &options.preconditions {
+                    let mut wanted = json!({});
+                    let parts = [
+                        ("uid", &preconditions.uid),
+                        ("resourceVersion", &preconditions.resource_version),
+                    ];
+                    for (name, value) in parts {
+                        if let Some(value) = value {
+                            wanted[name] = value.as_str().into();
+                        }
+                    }
+                    object["preconditions"] = wanted;
+                }
+            }
+            Options::None => return Value::Null,
+        }
+        if let Value::Object(members) = &mut object {
+            members.retain(|_, value| !value.is_null());
+        }
+        object
     }
 
     /// Whether nothing will come of it.

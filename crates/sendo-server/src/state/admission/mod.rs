@@ -4,16 +4,21 @@
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/interfaces.go`
 //! - `staging/src/k8s.io/apiserver/pkg/admission/chain.go`
+//! - `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/admission.go`: `NewManagedFieldsValidatingAdmissionController`
 
 mod attributes;
 mod claims;
+pub(crate) mod hooks;
+mod reinvocation;
 
 use futures::future::BoxFuture;
-use sendo_apimachinery::Status;
+use sendo_apimachinery::managed_fields::validate_managers;
+use sendo_apimachinery::{Meta, MetaMut, Status};
 use serde_json::Value;
 
 pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use claims::Claims;
+pub(crate) use reinvocation::Reinvocation;
 
 /// A step of admission.
 pub(crate) struct Plugin {
@@ -43,8 +48,47 @@ pub(crate) type Validate =
 /// Whether a step lets a request pass.
 pub(crate) type AdmissionResult<'a> = BoxFuture<'a, Result<(), Status>>;
 
-/// Has every step that mutates complete the object.
+/// Has every step that mutates complete the object, and all of them once more if a policy or a
+/// webhook changed it.
+///
+/// A list of field managers that is left in a form that cannot be read is put back.
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+    let reinvocation = Reinvocation::default();
+    let attributes = Attributes {
+        reinvocation: Some(&reinvocation),
+        ..*attributes
+    };
+    let managers = Meta::new(object).get("managedFields").cloned();
+    mutate_once(&attributes, object).await?;
+    if reinvocation.begin_second() {
+        mutate_once(&attributes, object).await?;
+    }
+    restore_managers(&attributes, object, managers);
+    Ok(())
+}
+
+/// Puts the field managers back that were there before admission, if those that are there now
+/// cannot be read.
+fn restore_managers(attributes: &Attributes<'_>, object: &mut Value, before: Option<Value>) {
+    let now = Meta::new(object).get("managedFields");
+    if now == before.as_ref() {
+        return;
+    }
+    let Err(fault) = validate_managers(now) else {
+        return;
+    };
+    attributes.call.request.warn(format!(
+        ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+         mutating admission controller; please fix your requests: {fault}"
+    ));
+    let mut meta = MetaMut::new(object);
+    match before {
+        Some(before) => meta.set("managedFields", before),
+        None => drop(meta.remove("managedFields")),
+    }
+}
+
+async fn mutate_once(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
     for plugin in attributes.call.server.admission {
         let Some(mutate) = &plugin.mutate else {
             continue;

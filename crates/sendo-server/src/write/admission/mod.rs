@@ -28,7 +28,6 @@
 //! | PodGroupProtection, PodGroupWorkloadExists, JobValidation | their features are off by default |
 //! | NodeDeclaredFeatureValidator | nodes declare no features here |
 //! | MutatingAdmissionPolicy, ValidatingAdmissionPolicy | their objects are kept and not evaluated |
-//! | MutatingAdmissionWebhook, ValidatingAdmissionWebhook | their configurations are kept, no webhook is called |
 //! | ResourceQuota | quotas are kept and not enforced |
 //!
 //! Follows Kubernetes 1.36:
@@ -40,6 +39,7 @@ mod default_classes;
 mod default_toleration_seconds;
 mod limit_ranger;
 mod lookup;
+mod matching;
 mod namespace_lifecycle;
 mod persistent_volume_claim_resize;
 mod pod_resize;
@@ -53,6 +53,7 @@ mod taint_nodes_by_condition;
 mod terminating_definition;
 #[cfg(test)]
 mod tests;
+pub(crate) mod webhooks;
 
 pub(crate) use crate::state::admission::{Attributes, Mutate, Operation, Plugin, mutate, validate};
 
@@ -75,5 +76,7 @@ pub(crate) static PLUGINS: &[Plugin] = &[
     certificates::CERTIFICATE_SIGNING,
     default_classes::DEFAULT_INGRESS_CLASS,
     pod_topology_labels::POD_TOPOLOGY_LABELS,
+    webhooks::MUTATING_ADMISSION_WEBHOOK,
     pod_resize::POD_RESIZE_VALIDATOR,
+    webhooks::VALIDATING_ADMISSION_WEBHOOK,
 ];

@@ -23,7 +23,7 @@ use crate::catalog::storage::time_text;
 use crate::state::Server;
 use crate::state::call::Call;
 use crate::state::decode;
-use versions::{KindVersions, ScaleVersions};
+use versions::{KindVersions, OnlyVersion};
 
 /// The manager of what the server writes itself.
 pub(crate) const SERVER: &str = "kube-apiserver";
@@ -139,7 +139,10 @@ pub(super) fn scale(
         MetaMut::new(&mut scale).set("managedFields", list);
     }
     let fields = FieldManager {
-        versions: &ScaleVersions(&call.server.types),
+        versions: &OnlyVersion {
+            types: &call.server.types,
+            kind: "Scale",
+        },
         kind: GroupVersionKind::new("autoscaling", "v1", "Scale"),
         subresource: "scale",
         reset_fields: &|_| FieldSet::new(),
@@ -192,6 +195,29 @@ fn replicas_path(call: &Call<'_>, api_version: &str) -> Option<FieldPath> {
         .as_ref()
         .and_then(|scale| scale.spec_replicas.members());
     Some(path.map_or_else(FieldPath::default, FieldPath::of_fields))
+}
+
+/// Tracks the creation of an object of a kind that only a subresource has, and which is not kept.
+pub(crate) fn create_below(call: &Call<'_>, object: &mut Value, kind: GroupVersionKind) {
+    let fields = FieldManager {
+        versions: &OnlyVersion {
+            types: &call.server.types,
+            kind: &kind.kind,
+        },
+        kind: kind.clone(),
+        subresource: call.path.subresource.as_deref().unwrap_or_default(),
+        reset_fields: &|_| FieldSet::new(),
+    };
+    let managers = fields.creation(object, &manager(call), &time_text(call.now()));
+    join(object, managers);
+}
+
+/// Gives an object the list of managers that was kept beside it as text.
+pub(crate) fn join(object: &mut Value, managers: Option<String>) {
+    if let Some(managers) = managers {
+        let list: Value = serde_json::from_str(&managers).expect("a list that was written here");
+        MetaMut::new(object).set("managedFields", list);
+    }
 }
 
 /// Copies the managers of one object to another.

@@ -88,12 +88,15 @@ impl Versions for KindVersions<'_> {
     }
 }
 
-/// The one version that there is of Scale.
-pub(super) struct ScaleVersions<'a>(pub(super) &'a Types);
+/// The one version that there is of a built-in kind that only subresources have, as Scale.
+pub(super) struct OnlyVersion<'a> {
+    pub(super) types: &'a Types,
+    pub(super) kind: &'a str,
+}
 
-impl Versions for ScaleVersions<'_> {
+impl Versions for OnlyVersion<'_> {
     fn schema(&self, api_version: &str) -> Option<SchemaRef<'_>> {
-        self.0.kind(api_version, "Scale")
+        self.types.kind(api_version, self.kind)
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {

@@ -27,3 +27,4 @@ mod support;
 mod tokens;
 mod verbs;
 mod watching;
+mod webhooks;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const HEAD: &str = "Follows Kubernetes 1.36:";
 
 /// Folders of `src` whose files have rules of Kubernetes.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "access/rbac",
     "access/tokens",
     "catalog/custom",
@@ -23,11 +23,12 @@ const FOLDERS: [&str; 8] = [
     "printers",
     "reviews",
     "state/admission",
+    "webhook",
     "write",
 ];
 
 /// Files in these folders that have no rules: they only gather modules or give access to JSON.
-const WITHOUT_RULES: [&str; 11] = [
+const WITHOUT_RULES: [&str; 13] = [
     "access/tokens/mod.rs",
     "catalog/custom/synced.rs",
     "kinds/batch/mod.rs",
@@ -35,6 +36,8 @@ const WITHOUT_RULES: [&str; 11] = [
     "kinds/storage/mod.rs",
     "kinds/value.rs",
     "state/admission/claims.rs",
+    "webhook/local.rs",
+    "webhook/tests.rs",
     "write/admission/lookup.rs",
     "write/admission/pod_security/checks/tests.rs",
     "write/admission/pod_security/tests.rs",

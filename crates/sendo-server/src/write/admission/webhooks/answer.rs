@@ -1,0 +1,281 @@
+//! Reads what a webhook answers.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go`: `VerifyAdmissionResponse`
+//! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`: `ToStatusErr`
+//! - `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go`: `Decode`
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sendo_apimachinery::patch::json_type;
+use sendo_apimachinery::{Status, go_quote};
+use serde_json::{Map, Value};
+
+/// What a webhook of which kind may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It may change the object.
+    Mutating,
+    /// It may not.
+    Validating,
+}
+
+/// A webhook's decision.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) allowed: bool,
+    pub(super) patch: Vec<u8>,
+    pub(super) patch_type: String,
+    pub(super) status: Map<String, Value>,
+    pub(super) warnings: Vec<String>,
+    pub(super) audit_annotations: Vec<(String, String)>,
+}
+
+/// Reads the body of a response as a review of this version, or says why it is none.
+pub(super) fn read(body: &[u8], version: &str) -> Result<Value, String> {
+    let no_object = |kind: &str| {
+        format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type \
+             struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )
+    };
+    let review: Value = match serde_json::from_slice(body) {
+        Ok(review) => review,
+        // Text that is no JSON is a string in YAML, which is read too.
+        Err(_) => return Err(no_object("string")),
+    };
+    if !review.is_object() && !review.is_null() {
+        return Err(no_object(json_type(&review)));
+    }
+    check_kind(&review, version)?;
+    check_types(&review["response"])?;
+    Ok(review)
+}
+
+/// Refuses an object of another kind. What it does not say it is of the kind that was sent.
+fn check_kind(review: &Value, version: &str) -> Result<(), String> {
+    let own = format!("admission.k8s.io/{version}");
+    let text = |member: &str| review[member].as_str().filter(|text| !text.is_empty());
+    let api_version = text("apiVersion").unwrap_or(&own);
+    let kind = text("kind").unwrap_or("AdmissionReview");
+    match (api_version, kind) {
+        (found, "AdmissionReview") if found == own => Ok(()),
+        ("admission.k8s.io/v1" | "admission.k8s.io/v1beta1", "AdmissionReview")
+        | ("v1", "Status") => {
+            let found = api_version.rsplit('/').next().unwrap_or_default();
+            Err(format!(
+                "converting ({found}.{kind}) to ({version}.AdmissionReview): unknown conversion"
+            ))
+        }
+        _ => Err(format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            go_quote(kind),
+            go_quote(api_version)
+        )),
+    }
+}
+
+/// Refuses members of a response that are of another type than Go's.
+fn check_types(response: &Value) -> Result<(), String> {
+    type IsOfType = fn(&Value) -> bool;
+    let members: [(&str, &str, IsOfType); 6] = [
+        ("uid", "types.UID", Value::is_string),
+        ("allowed", "bool", Value::is_boolean),
+        ("status", "v1.Status", Value::is_object),
+        ("patchType", "v1.PatchType", Value::is_string),
+        ("auditAnnotations", "map[string]string", |annotations| {
+            let mut values = annotations.as_object().into_iter().flatten();
+            annotations.is_object() && values.all(|(_, value)| value.is_string())
+        }),
+        ("warnings", "[]string", |warnings| {
+            let mut items = warnings.as_array().into_iter().flatten();
+            warnings.is_array() && items.all(Value::is_string)
+        }),
+    ];
+    let wrong = |value: &Value, field: &str, wanted: &str| {
+        let found = json_type(value);
+        format!(
+            "json: cannot unmarshal {found} into Go struct field AdmissionResponse.response{field} of type {wanted}"
+        )
+    };
+    if response.is_null() {
+        return Ok(());
+    }
+    if !response.is_object() {
+        let found = json_type(response);
+        return Err(format!(
+            "json: cannot unmarshal {found} into Go struct field AdmissionReview.response of type v1.AdmissionResponse"
+        ));
+    }
+    for (member, wanted, is_of_type) in members {
+        let value = &response[member];
+        if !value.is_null() && !is_of_type(value) {
+            return Err(wrong(value, &format!(".{member}"), wanted));
+        }
+    }
+    match &response["patch"] {
+        Value::Null => Ok(()),
+        Value::String(text) => match STANDARD.decode(text) {
+            Ok(_) => Ok(()),
+            Err(_) => Err("illegal base64 data at input byte 0".to_owned()),
+        },
+        other => Err(wrong(other, ".patch", "[]uint8")),
+    }
+}
+
+/// The decision of a review that answers the one with this uid, or what is wrong with it.
+pub(super) fn verify(
+    review: &Value,
+    version: &str,
+    uid: &str,
+    asked: Asked,
+) -> Result<Answer, String> {
+    let response = &review["response"];
+    if response.is_null() {
+        return Err("webhook response was absent".to_owned());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let patch = STANDARD
+        .decode(text(&response["patch"]))
+        .unwrap_or_default();
+    let patch_type = response["patchType"].as_str();
+    let (patch, patch_type) = match version {
+        "v1" => {
+            check_identity(review, uid)?;
+            check_patch(&patch, patch_type, asked)?;
+            (patch, patch_type.unwrap_or_default().to_owned())
+        }
+        // Of the older version neither was ever checked.
+        _ if asked == Asked::Validating => (Vec::new(), String::new()),
+        _ => (patch, "JSONPatch".to_owned()),
+    };
+    let annotations = response["auditAnnotations"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    let warnings = response["warnings"].as_array().into_iter().flatten();
+    Ok(Answer {
+        allowed: response["allowed"] == true,
+        patch,
+        patch_type,
+        status: response["status"].as_object().cloned().unwrap_or_default(),
+        warnings: warnings.map(text).collect(),
+        audit_annotations: annotations
+            .map(|(key, value)| (key.clone(), text(value)))
+            .collect(),
+    })
+}
+
+fn check_identity(review: &Value, uid: &str) -> Result<(), String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let found = text(&review["response"]["uid"]);
+    if found != uid {
+        let (expected, found) = (go_quote(uid), go_quote(&found));
+        return Err(format!("expected response.uid={expected}, got {found}"));
+    }
+    let (api_version, kind) = (text(&review["apiVersion"]), text(&review["kind"]));
+    if !api_version.is_empty() && !kind.is_empty() {
+        return Ok(());
+    }
+    let shown = match api_version.is_empty() {
+        true => "/".to_owned(),
+        false => api_version,
+    };
+    Err(format!(
+        "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {shown}, Kind={kind}"
+    ))
+}
+
+fn check_patch(patch: &[u8], patch_type: Option<&str>, asked: Asked) -> Result<(), String> {
+    let fault = match (asked, patch.is_empty(), patch_type) {
+        (Asked::Mutating, false, None) => {
+            "webhook returned response.patch but not response.patchType"
+        }
+        (Asked::Mutating, true, Some(_)) => {
+            "webhook returned response.patchType but not response.patch"
+        }
+        (Asked::Mutating, false, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        (Asked::Validating, false, _) => "validating webhook may not return response.patch",
+        (Asked::Validating, true, Some(_)) => {
+            "validating webhook may not return response.patchType"
+        }
+        _ => return Ok(()),
+    };
+    Err(fault.to_owned())
+}
+
+/// The refusal of a request that a webhook has denied.
+pub(super) fn denial(hook: &str, status: &Map<String, Value>) -> Status {
+    let text = |member: &str| {
+        status
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let denied = format!("admission webhook {} denied the request", go_quote(hook));
+    let message = match (text("message"), text("reason")) {
+        ("", "") => format!("{denied} without explanation"),
+        ("", reason) => format!("{denied}: {reason}"),
+        (message, _) => format!("{denied}: {message}"),
+    };
+    let code = status.get("code").and_then(Value::as_i64).unwrap_or(0);
+    let code = u16::try_from(code.clamp(400, 999)).expect("a number of three digits");
+    let mut shown = Map::new();
+    let failure = match text("status") {
+        "" | "Success" => "Failure",
+        other => other,
+    };
+    shown.insert("status".to_owned(), failure.into());
+    if !text("reason").is_empty() {
+        shown.insert("reason".to_owned(), text("reason").into());
+    }
+    if let Some(metadata) = members(status.get("metadata"), METADATA) {
+        shown.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+    if let Some(mut details) = members(status.get("details"), DETAILS) {
+        if let Some(Value::Array(causes)) = details.get_mut("causes") {
+            let known = causes
+                .iter()
+                .filter_map(|cause| members(Some(cause), CAUSE));
+            *causes = known.map(Value::Object).collect();
+        }
+        shown.insert("details".to_owned(), Value::Object(details));
+    }
+    Status::foreign(code, message, shown)
+}
+
+const METADATA: &[&str] = &[
+    "selfLink",
+    "resourceVersion",
+    "continue",
+    "remainingItemCount",
+];
+const DETAILS: &[&str] = &[
+    "name",
+    "group",
+    "kind",
+    "uid",
+    "causes",
+    "retryAfterSeconds",
+];
+const CAUSE: &[&str] = &["reason", "message", "field"];
+
+/// The members that a type of Kubernetes has, of which it leaves out those that are empty.
+fn members(value: Option<&Value>, known: &[&str]) -> Option<Map<String, Value>> {
+    let object = value?.as_object()?;
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Bool(_) | Value::Object(_) => false,
+    };
+    let shown = object
+        .iter()
+        .filter(|(name, value)| known.contains(&name.as_str()) && !is_empty(value));
+    Some(
+        shown
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
+}

@@ -1,0 +1,80 @@
+//! The objects of a request in the version that a webhook is called in.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/admission/conversion.go`: `NewVersionedAttributes`, `ConvertToGVK`
+//! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`: `callAttrMutatingHook`
+
+use sendo_apimachinery::decode::typed_as_sent;
+use sendo_apimachinery::schema::show_as_stored;
+use sendo_apimachinery::{Status, go_quote};
+use serde_json::Value;
+
+use super::super::Attributes;
+use super::super::matching::Version;
+
+/// The objects of a request, as a webhook sees them.
+#[derive(Debug)]
+pub(super) struct Versioned {
+    pub(super) version: Version,
+    /// Null where there is none.
+    pub(super) object: Value,
+    pub(super) old: Value,
+}
+
+impl Versioned {
+    pub(super) fn new(attributes: &Attributes<'_>, object: &Value, version: Version) -> Self {
+        let old = attributes.old.unwrap_or(&Value::Null);
+        Versioned {
+            object: version.show(attributes, object),
+            old: version.show(attributes, old),
+            version,
+        }
+    }
+
+    /// Reads what a patch has made of the object. Unknown fields are dropped.
+    pub(super) fn read(
+        &self,
+        attributes: &Attributes<'_>,
+        patched: Value,
+    ) -> Result<Value, Status> {
+        let text = |member: &str| patched[member].as_str().unwrap_or_default();
+        if ["apiVersion", "kind"]
+            .iter()
+            .any(|member| text(member) != self.object[*member])
+        {
+            let (kind, version) = (go_quote(text("kind")), go_quote(text("apiVersion")));
+            return Err(Status::internal_error(format!(
+                "no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
+        }
+        let types = &attributes.call.server.types;
+        let schema = types.kind(text("apiVersion"), text("kind"));
+        let mut object = patched;
+        match (&self.version.resource.custom, schema) {
+            (Some(custom), _) if attributes.is_of_own_kind() => {
+                let admitted = custom.schema().admit(&mut object, types);
+                admitted.map_err(|error| Status::internal_error(error.to_string()))?;
+            }
+            (_, Some(schema)) => {
+                let read = typed_as_sent(object, schema);
+                object = read
+                    .map_err(|error| Status::internal_error(error.to_string()))?
+                    .value;
+                for member in ["apiVersion", "kind"] {
+                    object[member] = self.object[member].clone();
+                }
+                show_as_stored(schema, &mut object);
+            }
+            (_, None) => {}
+        }
+        Ok(object)
+    }
+
+    /// What was read, with defaults, in its storage version.
+    pub(super) fn to_storage(&self, attributes: &Attributes<'_>, mut object: Value) -> Value {
+        if attributes.is_of_own_kind() {
+            self.version.resource.default_object(&mut object);
+        }
+        self.version.to_storage(attributes, object)
+    }
+}
