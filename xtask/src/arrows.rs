@@ -150,7 +150,7 @@ fn names_below_crate(text: &str) -> BTreeSet<String> {
 fn first_names(rest: &str, names: &mut BTreeSet<String>) {
     let name_of = |text: &str| -> String {
         let text = text.trim_start();
-        let is_part = |letter: &char| letter.is_alphanumeric() || *letter == '_';
+        let is_part = |character: &char| character.is_alphanumeric() || *character == '_';
         text.chars().take_while(is_part).collect()
     };
     let Some(list) = rest.strip_prefix('{') else {
@@ -158,14 +158,14 @@ fn first_names(rest: &str, names: &mut BTreeSet<String>) {
         return;
     };
     let (mut depth, mut from) = (0, 0);
-    for (at, letter) in list.char_indices() {
-        match letter {
+    for (at, character) in list.char_indices() {
+        match character {
             '{' => depth += 1,
             '}' if depth > 0 => depth -= 1,
             ',' | '}' if depth == 0 => {
                 names.insert(name_of(&list[from..at]));
                 from = at + 1;
-                if letter == '}' {
+                if character == '}' {
                     return;
                 }
             }

@@ -24,18 +24,18 @@ pub enum Error {
     },
     /// The requested revision has been compacted, or a watch was too slow to read it before. Read
     /// the newest state and watch from there.
-    #[error("revision {asked} has been compacted; the oldest kept is {oldest}")]
+    #[error("revision {requested} has been compacted; the oldest kept is {oldest}")]
     Compacted {
         /// The requested revision, or the one up to which the watch had read.
-        asked: Revision,
+        requested: Revision,
         /// The oldest revision that can still be read, or watched after.
         oldest: Revision,
     },
     /// The requested revision is ahead of the newest one.
-    #[error("revision {asked} lies ahead of the newest, {newest}")]
+    #[error("revision {requested} lies ahead of the newest, {newest}")]
     Future {
         /// The requested revision.
-        asked: Revision,
+        requested: Revision,
         /// The newest revision.
         newest: Revision,
     },

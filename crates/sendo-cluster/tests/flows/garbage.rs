@@ -73,7 +73,7 @@ async fn an_owner_deleted_in_the_foreground_waits_for_those_that_block_it(cluste
         .propagation(Propagation::Foreground);
     deletion.await.expect("it can be deleted");
     cluster
-        .until("the dependent is asked to go", |now| {
+        .until("the dependent is being deleted", |now| {
             now.get::<ConfigMap>("default/held")
                 .is_some_and(|held| held.is_being_deleted())
         })

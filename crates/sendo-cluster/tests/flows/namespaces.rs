@@ -68,7 +68,7 @@ async fn a_deleted_namespace_takes_everything_with_it(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn a_namespace_tells_what_holds_it_up(cluster: TestCluster) {
+async fn the_conditions_of_a_namespace_say_what_holds_it_up(cluster: TestCluster) {
     let team = cluster.create(&namespace("team")).await;
     let held: ConfigMap = object(json!({"metadata": {
         "name": "held", "namespace": "team", "finalizers": ["example.dev/hold"],
@@ -76,7 +76,7 @@ async fn a_namespace_tells_what_holds_it_up(cluster: TestCluster) {
     let held = cluster.create(&held).await;
     cluster.delete(&team).await;
     cluster
-        .until("it tells", |now| {
+        .until("its conditions say why", |now| {
             let team = now.get::<Namespace>("team").expect("it is held");
             let conditions = team.status.and_then(|status| status.conditions).unwrap_or_default();
             conditions.iter().any(|condition| {

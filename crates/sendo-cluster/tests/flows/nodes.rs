@@ -82,10 +82,10 @@ async fn a_pod_ends_gracefully_and_then_goes(cluster: TestCluster) {
         })
         .await;
     cluster.delete(&created).await;
-    let asked = cluster
+    let marked = cluster
         .get::<Pod>("default/p")
         .expect("it has a grace period");
-    assert_eq!(asked.metadata.deletion_grace_period_seconds, Some(30));
+    assert_eq!(marked.metadata.deletion_grace_period_seconds, Some(30));
     cluster
         .until("it is gone", |now| now.get::<Pod>("default/p").is_none())
         .await;

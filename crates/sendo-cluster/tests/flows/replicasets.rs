@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as asked for, whatever happens to them.
+//! ReplicaSets: as many pods as their spec says, whatever happens to them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

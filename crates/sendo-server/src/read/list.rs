@@ -211,8 +211,8 @@ fn refuse(call: &Call<'_>, options: &ListOptions, start: &str, error: Error) -> 
         Error::Compacted { .. } => {
             Status::expired("The resourceVersion for the provided list is too old.").into()
         }
-        Error::Future { asked, .. } => {
-            Status::resource_version_too_large(asked.0, call.server.store.revision().0).into()
+        Error::Future { requested, .. } => {
+            Status::resource_version_too_large(requested.0, call.server.store.revision().0).into()
         }
         other => backend(other).into(),
     }

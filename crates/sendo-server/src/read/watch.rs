@@ -114,7 +114,7 @@ async fn begin(
         .map_or(Revision(0), |custom| custom.since);
     if version > Revision(0) && version < since {
         return Err(too_old(Error::Compacted {
-            asked: version,
+            requested: version,
             oldest: since,
         }));
     }
@@ -142,8 +142,8 @@ async fn begin(
 
 fn too_old(error: Error) -> Status {
     match error {
-        Error::Compacted { asked, oldest } => {
-            Status::expired(format!("too old resource version: {asked} ({oldest})"))
+        Error::Compacted { requested, oldest } => {
+            Status::expired(format!("too old resource version: {requested} ({oldest})"))
         }
         other => backend(other),
     }

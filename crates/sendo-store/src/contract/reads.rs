@@ -162,18 +162,18 @@ pub async fn states_agree_with_a_replay_at_every_revision(store: impl Store) {
 /// A revision ahead of the newest one can be neither read nor compacted.
 pub async fn a_future_revision_cannot_be_read(store: impl Store) {
     let newest = put(&store, "a", "1").await;
-    let asked = Revision(newest.0 + 1);
+    let requested = Revision(newest.0 + 1);
     let errors = [
-        store.get("a", At::Revision(asked)).await.err(),
+        store.get("a", At::Revision(requested)).await.err(),
         store
-            .range(KeyRange::all(), At::Revision(asked), None)
+            .range(KeyRange::all(), At::Revision(requested), None)
             .await
             .err(),
-        store.compact(asked).await.err(),
+        store.compact(requested).await.err(),
     ];
     for error in errors {
         assert!(
-            matches!(error, Some(Error::Future { asked: a, newest: n }) if (a, n) == (asked, newest)),
+            matches!(error, Some(Error::Future { requested: a, newest: n }) if (a, n) == (requested, newest)),
             "{error:?}"
         );
     }
@@ -197,8 +197,8 @@ pub async fn compaction_forgets_earlier_states_and_keeps_later_ones(store: impl 
     ];
     for error in errors {
         assert!(
-            matches!(error, Some(Error::Compacted { asked, oldest })
-                if (asked, oldest) == (first, second)),
+            matches!(error, Some(Error::Compacted { requested, oldest })
+                if (requested, oldest) == (first, second)),
             "{error:?}"
         );
     }

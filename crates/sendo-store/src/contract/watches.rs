@@ -152,8 +152,8 @@ pub async fn a_watch_of_compacted_changes_is_refused(store: impl Store) {
     for range in [KeyRange::all(), KeyRange::prefix("quiet/")] {
         let error = refusal(&store, range, first).await;
         assert!(
-            matches!(error, Error::Compacted { asked, oldest }
-                if (asked, oldest) == (first, second)),
+            matches!(error, Error::Compacted { requested, oldest }
+                if (requested, oldest) == (first, second)),
             "{error:?}"
         );
     }
@@ -188,8 +188,8 @@ pub async fn compaction_leaves_no_gap_in_a_watch(store: impl Store) {
     let newest = put(&store, "a", "newest").await;
     store.compact(newest).await.unwrap();
     while seen < newest {
-        if let Err((asked, oldest)) = read_one(&mut watch, &mut seen).await {
-            assert_eq!((asked, oldest), (seen, newest));
+        if let Err((requested, oldest)) = read_one(&mut watch, &mut seen).await {
+            assert_eq!((requested, oldest), (seen, newest));
             assert!(watch.next().await.is_none(), "nothing follows an error");
             return;
         }
@@ -210,12 +210,12 @@ pub async fn a_watch_that_falls_behind_is_cut_off(store: impl Store, keep: usize
     }
 
     let mut seen = start;
-    let (asked, oldest) = loop {
+    let (requested, oldest) = loop {
         if let Err(cut) = read_one(&mut slow, &mut seen).await {
             break cut;
         }
     };
-    assert_eq!(asked, seen);
+    assert_eq!(requested, seen);
     assert!(oldest > seen, "{oldest} after {seen}");
     assert_eq!(slow.progress(), seen);
     assert!(slow.next().await.is_none(), "nothing follows an error");
@@ -306,7 +306,7 @@ async fn read_one(watch: &mut Watch, seen: &mut Revision) -> Result<(), (Revisio
             *seen = batch.revision;
             Ok(())
         }
-        Some(Err(Error::Compacted { asked, oldest })) => Err((asked, oldest)),
+        Some(Err(Error::Compacted { requested, oldest })) => Err((requested, oldest)),
         other => panic!("neither a change nor `Compacted`: {other:?}"),
     }
 }

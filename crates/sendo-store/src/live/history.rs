@@ -85,7 +85,7 @@ impl History {
     pub(crate) fn check_kept(&self, revision: Revision) -> Result<(), Error> {
         if revision < self.oldest {
             return Err(Error::Compacted {
-                asked: revision,
+                requested: revision,
                 oldest: self.oldest,
             });
         }
@@ -96,7 +96,7 @@ impl History {
     pub(crate) fn check_happened(&self, revision: Revision) -> Result<(), Error> {
         if revision > self.newest {
             return Err(Error::Future {
-                asked: revision,
+                requested: revision,
                 newest: self.newest,
             });
         }

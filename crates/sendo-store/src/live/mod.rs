@@ -218,7 +218,7 @@ impl WatchSource for LiveWatch {
         let queue = state.queues.queue(self.watcher);
         if queue.has_lost_after(self.seen) {
             return Poll::Ready(Some(Err(Error::Compacted {
-                asked: self.seen,
+                requested: self.seen,
                 oldest,
             })));
         }

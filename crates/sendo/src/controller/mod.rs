@@ -172,5 +172,5 @@ pub(crate) struct Settings<Q> {
     pub(crate) announce: Vec<Announce<Q>>,
 }
 
-/// Tells somebody of a key that was reconciled.
+/// Called with each key that was reconciled.
 pub(crate) type Announce<Q> = Box<dyn Fn(&Q) + Send + Sync>;

@@ -251,7 +251,7 @@ async fn a_kind_that_is_missing_is_told_and_watched_as_soon_as_it_is_there() {
     everywhere(async |place| {
         let (_cache, informer) = place.informer::<Late>(CacheOptions::default(), place.here());
         place
-            .until("it is told", async || {
+            .until("it is reported", async || {
                 let words = "lates.contract.example.dev/v1 in namespace";
                 let cause = "is its CustomResourceDefinition installed?";
                 let told = informer.state().to_string();
@@ -277,7 +277,7 @@ async fn a_permission_that_is_missing_is_told_and_recovered_from() {
         );
         let informer = cache.informer::<ConfigMap>(Kind::of::<ConfigMap>(), place.here());
         place
-            .until("it is told", async || {
+            .until("it is reported", async || {
                 let told = informer.state().to_string();
                 let cause = "User \"contract-reader\" cannot watch resource \"configmaps\"";
                 told.starts_with("cannot watch configmaps/v1") && told.contains(cause)
@@ -456,7 +456,7 @@ async fn a_program_reconciles_elects_and_tells() {
         type Told = k8s_openapi::api::events::v1::Event;
         let selection = Selection::in_namespace(&place.namespace);
         place
-            .until("the event is told", async || {
+            .until("the event is there", async || {
                 let events = live.list::<Told>(&selection).await.unwrap();
                 events
                     .iter()

@@ -1,4 +1,4 @@
-//! Who may do what, what is not served, and what tells it.
+//! Who may do what, what is not served, and the messages about both.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

@@ -150,7 +150,7 @@ async fn absurd_limits_tokens_and_selectors() {
         ),
         ("fieldSelector=metadata.name", "invalid selector"),
         ("fieldSelector=data.k%3Dv", "not a known field selector"),
-        // What cannot be read is told before what may not be asked for.
+        // A selector that cannot be read is refused before an option that is not allowed.
         (
             "labelSelector=%3D%3D&sendInitialEvents=1",
             "found '==', expected: !, identifier",
@@ -219,7 +219,7 @@ async fn namespaces_that_are_steps_of_a_path() {
     }
 }
 
-/// Whichever way a path is written, it is judged as what it is served as.
+/// Whichever way a path is written, it is authorised as what it is served as.
 #[tokio::test(start_paused = true)]
 async fn paths_that_lead_elsewhere() {
     let f = Fixture::start().await;

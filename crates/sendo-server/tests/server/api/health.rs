@@ -1,4 +1,4 @@
-//! What probes are told.
+//! The responses to probes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,7 +19,7 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const WRITERS: u64 = 4;
 const WATCHERS: u64 = 8;
 const CHANGES_EACH: usize = 60;
-/// Few enough that whoever dawdles is told so.
+/// Few enough that a slow reader gets 410 Gone.
 const KEPT: usize = 30;
 /// The name that is written last.
 const END: &str = "end";

@@ -1,4 +1,4 @@
-//! What a permission is asked for, and what it does not reach.
+//! Which permission a request needs, and what that permission does not reach.
 
 use serde_json::{Value, json};
 

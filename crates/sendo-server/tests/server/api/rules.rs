@@ -1,4 +1,4 @@
-//! Rules in CEL: judged with their definition, run over its objects.
+//! Rules in CEL: compiled with their definition, evaluated on its objects.
 
 use serde_json::{Value, json};
 

@@ -339,7 +339,7 @@ impl Tried {
         let first = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let first: Value = serde_json::from_slice(first).unwrap_or_default();
         match (first.get("object"), first.get("items")) {
-            // Only its code tells of a HEAD.
+            // Only the code of a HEAD says.
             _ if method == "HEAD" => "read",
             (Some(_), _) => "watch",
             (_, Some(_)) => "list",

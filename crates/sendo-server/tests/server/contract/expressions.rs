@@ -31,18 +31,18 @@ struct Refusal {
 pub(crate) async fn compile(text: &str) {
     let rules: Rules = table(text);
     let place = Place::open().await;
-    let judge = async |rule: &Value| -> Answer {
+    let create_with = async |rule: &Value| -> Answer {
         let mut schema = rules.schema.clone();
         schema["x-kubernetes-validations"] = json!([rule]);
         let path = format!("{DEFINITIONS}?dryRun=All");
         place.post(&path, &widgets("widgets", &schema)).await
     };
     for rule in &rules.accepted {
-        let answer = judge(&json!({"rule": rule})).await;
+        let answer = create_with(&json!({"rule": rule})).await;
         assert_eq!(answer.code, 201, "{rule}: {}", answer.body["message"]);
     }
     for refusal in &rules.refused {
-        let answer = judge(&json!(refusal.rule)).await;
+        let answer = create_with(&json!(refusal.rule)).await;
         let causes: Vec<String> = answer.causes().iter().map(|cause| told(cause)).collect();
         assert_eq!(causes, refusal.with, "{:?}", refusal.rule);
     }

@@ -1,7 +1,7 @@
 //! What clients rely on where schemas decide: tables of requests and answers.
 //!
-//! Every table is told to a server in this process. With `SENDO_REAL_KUBECONFIG`
-//! set, the same tables are told to the API server of that kubeconfig: what both
+//! Every table runs against a server in this process. With `SENDO_REAL_KUBECONFIG`
+//! set, the same tables run against the API server of that kubeconfig: what both
 //! answer is what Kubernetes does. There each test works in a namespace and an
 //! API group of its own, and deletes its definitions when it is done.
 //!
@@ -27,7 +27,7 @@ macro_rules! stories {
     ($($test:ident: $file:literal;)*) => {$(
         #[tokio::test]
         async fn $test() {
-            story::tell(include_str!(concat!("tables/", $file))).await;
+            story::run(include_str!(concat!("tables/", $file))).await;
         }
     )*};
 }
@@ -44,12 +44,12 @@ stories! {
 
 #[tokio::test]
 async fn schemas_are_structural() {
-    schemas::tell(include_str!("tables/schemas.yaml")).await;
+    schemas::run(include_str!("tables/schemas.yaml")).await;
 }
 
 #[tokio::test]
 async fn values_are_held_to_their_schema() {
-    values::tell(include_str!("tables/values.yaml")).await;
+    values::run(include_str!("tables/values.yaml")).await;
 }
 
 #[tokio::test]

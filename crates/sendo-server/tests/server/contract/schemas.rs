@@ -8,7 +8,7 @@ use super::table;
 
 #[derive(Deserialize)]
 struct Row {
-    /// The schema of `spec`, unless `root` is told.
+    /// The schema of `spec`, unless `root` is given.
     #[serde(default)]
     spec: Value,
     /// The schema of the whole object.
@@ -20,7 +20,7 @@ struct Row {
     refused: Vec<String>,
 }
 
-pub(crate) async fn tell(text: &str) {
+pub(crate) async fn run(text: &str) {
     let place = Place::open().await;
     for row in table::<Vec<Row>>(text) {
         let mut definition = widgets("widgets", &row.spec);

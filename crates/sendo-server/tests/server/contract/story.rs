@@ -1,4 +1,4 @@
-//! Stories: requests one after another, each with what is told of its answer.
+//! Stories: requests one after another, each with the response that is expected.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ struct Step {
     r#do: String,
     #[serde(default)]
     body: Value,
-    /// The code; any of success if neither this nor `says` is told.
+    /// The code; any of success if neither this nor `says` is given.
     code: Option<u16>,
     /// The message of a refusal.
     says: Option<String>,
@@ -44,8 +44,8 @@ struct Step {
     eventually: bool,
 }
 
-/// Tells all stories of a table.
-pub(crate) async fn tell(text: &str) {
+/// Runs all stories of a table.
+pub(crate) async fn run(text: &str) {
     let place = Place::open().await;
     for story in table::<Vec<Story>>(text) {
         for definition in &story.definitions {
@@ -247,7 +247,7 @@ impl Collection {
 }
 
 impl Step {
-    /// What of an answer is not as it is told.
+    /// What of a response is not as expected.
     fn fault(&self, answer: &Answer, before: Option<&Value>) -> Option<String> {
         let differ = |what: &str, found: &Value, told: &Value| {
             (found != told).then(|| format!("{what} is\n  {found}\nand not\n  {told}"))

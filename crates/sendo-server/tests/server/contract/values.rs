@@ -29,7 +29,7 @@ struct Change {
     stored: Option<Value>,
 }
 
-/// What is told, null too.
+/// What is given, null too.
 fn present<'de, D: Deserializer<'de>>(told: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(told).map(Some)
 }
@@ -41,7 +41,7 @@ struct Refusal {
 }
 
 /// All rows are fields of one definition, each under a name of its own.
-pub(crate) async fn tell(text: &str) {
+pub(crate) async fn run(text: &str) {
     let rows: Vec<Row> = table(text);
     let place = Place::open().await;
     let name = |index: usize| format!("row{index}x");

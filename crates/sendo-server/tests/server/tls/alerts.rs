@@ -1,4 +1,4 @@
-//! Why no hands are shaken is told.
+//! TLS alerts name why a handshake failed.
 
 use std::io;
 use std::sync::Arc;

@@ -296,7 +296,7 @@ async fn a_long_selector_is_no_flood_of_headers() {
         .world
         .tasks()
         .spawn("connection", async { drop(connection.await) });
-    // Of strangers too, who are told by name that they may not.
+    // Of anonymous users too, whose refusal names them.
     let selector = "a".repeat(50_000);
     let long = format!("https://a/api/v1/pods?labelSelector={selector}");
     let request = http::Request::get(long).body(Full::<Bytes>::default());

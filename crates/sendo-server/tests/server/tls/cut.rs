@@ -82,7 +82,7 @@ async fn follow(api: Api<ConfigMap>, config: watcher::Config) -> Known {
             Ok(Event::Delete(map)) => {
                 assert!(known.remove(&map.name_any()).is_some(), "{map:?} was known");
             }
-            // A watcher tells of a cut, then tries again.
+            // A watcher reports a cut, then tries again.
             Err(_) => {}
         }
         if known.contains_key(LAST) {
@@ -134,7 +134,7 @@ async fn write(api: &Api<ConfigMap>, random: &Random) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watchers_of_kube_stay_right_on_connections_that_are_cut() {
-    // Few enough that whoever is cut for long is told that its version is gone.
+    // Few enough that a watcher cut off for long gets 410 Gone.
     let retention = Retention {
         keep_changes: 500,
         ..Retention::default()

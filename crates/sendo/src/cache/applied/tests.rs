@@ -152,7 +152,7 @@ fn what_was_empty_and_has_parts_of_others_leaves_a_doubt() {
 
 const KEY: &str = "n/d";
 
-/// An object with one field, booked under a manager.
+/// An object with one field, tracked under a manager.
 fn object(manager: &str, version: u64, replicas: u64) -> (Vec<u8>, ObjectMeta, Value) {
     let entry = json!({"manager": manager, "operation": "Apply", "apiVersion": "apps/v1",
                        "fieldsV1": {"f:spec": {"f:replicas": {}}}});

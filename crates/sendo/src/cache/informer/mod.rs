@@ -191,7 +191,7 @@ impl Shared {
         self.codec.reader()
     }
 
-    /// Tells the subscribers of everything once more.
+    /// Sends the subscribers everything once more.
     pub(super) fn resync(&self) {
         let mut inner = self.lock();
         let again = |(key, object): (ObjectKey, Held)| {

@@ -197,7 +197,7 @@ impl Program {
             }
             (None, None) => Vec::new(),
         };
-        self.tell(changes);
+        self.notify(changes);
     }
 
     fn bookmark(&mut self) {
@@ -218,10 +218,10 @@ impl Program {
             unreadable: BTreeSet::new(),
         };
         let changes = self.store.replace(&ALL, list);
-        self.tell(changes);
+        self.notify(changes);
     }
 
-    fn tell(&mut self, changes: Vec<Change>) {
+    fn notify(&mut self, changes: Vec<Change>) {
         for (key, notice) in changes {
             let before = self.told.get(&key);
             match notice.open::<ConfigMap>(&codec()) {
@@ -343,7 +343,7 @@ fn what_is_created_and_deleted_before_the_watch_sees_it_stays_hidden() {
     store.deleted(key("a"), "1".into(), 0);
     assert_eq!(shown(&store), None);
     let created = store.apply(&ALL, state(1, 10).to_object("a"));
-    assert_eq!(created.len(), 1, "the watch is told as it is");
+    assert_eq!(created.len(), 1, "the watch gets it as it is");
     assert_eq!(shown(&store), None);
     let last = state(1, 11).to_object("a");
     assert!(store.delete(&ALL, key("a"), Some(last), 11).is_some());

@@ -1,4 +1,4 @@
-//! What a slow reader is told, against what happened.
+//! What a slow reader receives, against what happened.
 
 use std::collections::BTreeSet;
 
@@ -127,7 +127,7 @@ struct Run {
     /// Objects that have something unread, by uid.
     touched: BTreeSet<Uid>,
     gone: BTreeSet<Uid>,
-    told_gone: BTreeSet<Uid>,
+    seen_gone: BTreeSet<Uid>,
     synced: bool,
 }
 
@@ -139,7 +139,7 @@ impl Run {
             told: BTreeMap::new(),
             touched: BTreeSet::new(),
             gone: BTreeSet::new(),
-            told_gone: BTreeSet::new(),
+            seen_gone: BTreeSet::new(),
             synced: false,
         };
         let initial = true;
@@ -215,7 +215,7 @@ impl Run {
             Event::Deleted { object, .. } => {
                 let same = known.is_none_or(|known| known.uid() == object.uid());
                 assert!(same, "deleted before the one it was told of");
-                assert!(self.told_gone.insert(object.uid()), "deleted twice");
+                assert!(self.seen_gone.insert(object.uid()), "deleted twice");
                 self.told.remove(&key);
             }
         }
@@ -225,7 +225,7 @@ impl Run {
 
     fn check_end(&self) {
         assert!(self.synced);
-        assert_eq!(self.told_gone, self.gone, "every deletion is told");
+        assert_eq!(self.seen_gone, self.gone, "every deletion is delivered");
         let versions = |all: &BTreeMap<ObjectKey, Arc<ConfigMap>>| -> Vec<_> {
             all.values().map(|object| object.version()).collect()
         };

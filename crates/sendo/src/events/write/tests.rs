@@ -54,7 +54,7 @@ fn named(name: impl ToString) -> ObjectReference {
     }
 }
 
-/// Accepts a creation, and tells the event's path.
+/// Accepts a creation, and returns the path of the event.
 fn accept(call: Call) -> String {
     let event = call.json();
     call.answer(201, &event);

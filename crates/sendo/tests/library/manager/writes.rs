@@ -51,11 +51,11 @@ async fn what_a_controller_applies_is_booked_under_its_name_and_taken_back_when_
     assert_eq!(first.data.as_ref().unwrap()["value"], "0");
     assert_eq!(first.controller_of::<ConfigMap>(), Some(owner.uid()));
     let managers = first.metadata.managed_fields.clone().unwrap();
-    let booked: Vec<_> = managers
+    let tracked: Vec<_> = managers
         .iter()
         .map(|m| (m.manager.as_deref(), m.operation.as_deref()))
         .collect();
-    assert_eq!(booked, [(Some("applier"), Some("Apply"))]);
+    assert_eq!(tracked, [(Some("applier"), Some("Apply"))]);
 
     // Somebody else's field stays; what the controller no longer says goes.
     let theirs = |map: &mut ConfigMap| {

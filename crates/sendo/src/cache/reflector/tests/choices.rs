@@ -258,7 +258,7 @@ mod watched {
     use parking_lot::Mutex;
     use serde::{Deserialize, Serialize, Serializer};
 
-    /// Who is told that an object is looked at, and answers.
+    /// Notified that an object is being looked at; replies when the test lets it.
     pub(super) static LOOKED_AT: Mutex<Option<(Sender<()>, Receiver<()>)>> = Mutex::new(None);
 
     #[derive(Clone, Debug, Deserialize, Resource)]
@@ -272,7 +272,7 @@ mod watched {
             if let Some((tell, answer)) = &*LOOKED_AT.lock() {
                 tell.send(()).unwrap();
                 let answered = answer.recv_timeout(Duration::from_secs(10));
-                answered.expect("the cache can be asked meanwhile");
+                answered.expect("the cache can be read meanwhile");
             }
             serializer.serialize_unit()
         }

@@ -87,7 +87,7 @@ async fn what_does_not_decode_still_has_metadata() {
     assert_eq!(it.informer.state().unreadable.len(), 1);
     assert_eq!(described.state().unreadable.len(), 0);
 
-    // One that comes now is told of the newest state, not of the last that decoded.
+    // One that comes now gets the newest state, not of the last that decoded.
     let late = it
         .cache
         .informer::<PartialObjectMeta<ConfigMap>>(ConfigMap::kind(), Selection::default());
