@@ -1,5 +1,6 @@
 //! The `sendo` command: projects with controllers, and an embedded Kubernetes cluster on this machine.
 
+mod audit;
 mod demo;
 mod kubeconfig;
 mod names;

@@ -14,6 +14,7 @@ use sendo_cluster::{
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::audit::AuditFlags;
 use crate::demo;
 use crate::kubeconfig;
 use crate::screen::Screen;
@@ -57,6 +58,9 @@ pub(crate) struct Up {
     /// Keep everything in this folder; started again on it, the cluster goes on where it was
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    audit: AuditFlags,
 
     /// Run the example controllers and play their story
     #[arg(long)]
@@ -179,6 +183,7 @@ impl Up {
             controllers,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))),
             store: store.transpose()?,
+            audit: self.audit.audit()?,
             parts_on: Some(parts.clone()),
         })
     }

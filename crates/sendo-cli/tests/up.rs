@@ -146,3 +146,24 @@ fn a_folder_of_something_else_is_refused_as_data_dir() {
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains("choose an empty folder"), "{error}");
 }
+
+#[test]
+fn an_audit_policy_that_cannot_be_used_is_told_with_its_file_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}]}";
+    std::fs::write(folder.path().join("audit.yaml"), policy).unwrap();
+    let arguments = [
+        "up",
+        "--port=0",
+        "--audit-policy=audit.yaml",
+        "--audit-log=audit.log",
+    ];
+    let output = sendo(&arguments, folder.path()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("audit.yaml"), "{error}");
+    assert!(error.contains("rules[0].level"), "{error}");
+    let (output, error) = run(&["up", "--audit-log=audit.log"]);
+    assert!(!output.status.success());
+    assert!(error.contains("--audit-policy"), "{error}");
+}

@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 
 pub use controllers::{Controllers, UnknownController};
 pub use sendo_node::{Pace, Runtime};
-pub use sendo_server::ServeError;
+pub use sendo_server::{Audit, AuditLog, AuditPolicy, AuditPolicyError, AuditRotation, ServeError};
 pub use sendo_store::{Disk, OpenError, Retention, Store};
 
 /// The options of a cluster.
@@ -50,6 +50,8 @@ pub struct ClusterOptions {
     /// The store of the objects, for example a [`Disk`]: a cluster on a used store has the objects of
     /// the one before. `None`, the default: a store in memory.
     pub store: Option<Arc<dyn Store>>,
+    /// Which requests the API server records in an audit log, and where. `None`, the default: none.
+    pub audit: Option<Audit>,
     /// The runtime of the controllers, the scheduler and the nodes. `None`, the default: the runtime
     /// that starts the cluster, which also runs the API server. With a runtime of their own they do
     /// not delay requests from outside.
@@ -64,6 +66,7 @@ impl Default for ClusterOptions {
             controllers: Controllers::all(),
             listen: None,
             store: None,
+            audit: None,
             parts_on: None,
         }
     }
@@ -178,6 +181,7 @@ impl Cluster {
             protect_storage: runs("persistentvolume-protection-controller")
                 && runs("persistentvolumeclaim-protection-controller"),
             await_parts: true,
+            audit: options.audit,
             ..Options::new(store.clone(), world.clone())
         })
         .await?;

@@ -1,7 +1,7 @@
 //! The API server as a value: how it is started, called and stopped.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -19,10 +19,12 @@ use crate::access::Access;
 use crate::access::authenticate::Tokens;
 use crate::access::follow::Follow;
 use crate::access::tokens::TokenSigner;
+use crate::audit::{Audit, Auditor};
 use crate::bootstrap::{self, StartError};
 use crate::catalog::Catalog;
+use crate::metrics::Metrics;
 use crate::own_controllers::{api_services, definitions};
-use crate::pipeline;
+use crate::pipeline::{self, Origin};
 use crate::request::body::Body;
 use crate::request::in_flight::{InFlight, InFlightLimits};
 use crate::request::user::User;
@@ -58,6 +60,8 @@ pub struct Options {
     /// What services are given addresses and ports from. A store that has been
     /// started on before keeps the addresses it began with.
     pub services: ServiceRanges,
+    /// Which requests are recorded in an audit log, and where. None by default.
+    pub audit: Option<Audit>,
     /// Whether `/readyz` fails until [`ApiServer::all_up`] is called, because
     /// more than the server makes the cluster. `false` by default.
     pub await_parts: bool,
@@ -75,6 +79,7 @@ impl Options {
             protect_storage: false,
             pod_security: PodSecurity::default(),
             services: ServiceRanges::default(),
+            audit: None,
             await_parts: false,
         }
     }
@@ -124,12 +129,17 @@ impl ApiServer {
         let types = Arc::new(Types::builtin());
         let catalog = Catalog::builtin();
         let access = Access::new(&store, &world, &types, &catalog, options.tokens);
+        let metrics = Arc::new(Metrics::default());
         let server = Arc::new(Server {
             access: Arc::new(access),
             hooks: Follow::new(Arc::clone(&store), hooks::PREFIXES),
             webhooks: Webhooks::new(&store, &world),
             store,
             admission,
+            audit: options
+                .audit
+                .map(|audit| Arc::new(Auditor::new(audit, &world, &metrics))),
+            metrics,
             world,
             require_service_accounts: options.require_service_accounts,
             in_flight: InFlight::new(options.in_flight),
@@ -163,6 +173,7 @@ impl ApiServer {
         Caller {
             server: Arc::clone(&self.server),
             user: Some(user),
+            peer: None,
         }
     }
 
@@ -188,15 +199,21 @@ impl ApiServer {
     }
 
     /// A service for one connection, whose user is known if it has a client certificate.
-    pub(crate) fn on_connection(&self, user: Option<User>) -> Caller {
+    pub(crate) fn on_connection(&self, user: Option<User>, peer: Option<IpAddr>) -> Caller {
         Caller {
             server: Arc::clone(&self.server),
             user,
+            peer,
         }
     }
 
     pub(crate) async fn advertise(&self, address: SocketAddr) -> Result<(), StartError> {
         bootstrap::advertise(&self.server, address).await
+    }
+
+    /// What the server counts.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.server.metrics
     }
 
     pub(crate) fn world(&self) -> &World {
@@ -238,6 +255,7 @@ where
         Caller {
             server: Arc::clone(&self.server),
             user: None,
+            peer: None,
         }
         .call(request)
     }
@@ -252,6 +270,7 @@ where
 pub struct Caller {
     server: Arc<Server>,
     user: Option<User>,
+    peer: Option<IpAddr>,
 }
 
 impl std::fmt::Debug for Caller {
@@ -278,7 +297,11 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let caller = self.clone();
         Box::pin(async move {
-            Ok(pipeline::handle(&caller.server, caller.user.as_ref(), request).await)
+            let origin = Origin {
+                user: caller.user.as_ref(),
+                address: caller.peer,
+            };
+            Ok(pipeline::handle(&caller.server, origin, request).await)
         })
     }
 }

@@ -32,26 +32,31 @@
 //! |---|---|
 //! | `listen/` | TLS and HTTP, certificates |
 //! | `api_server.rs`, `bootstrap/` | the server as a value, the objects of a new cluster |
-//! | `pipeline.rs`, `route.rs` | the steps of a request, in a row |
+//! | `pipeline.rs`, `route.rs`, `monitor.rs` | the steps of a request, in a row; what is counted of it |
 //! | `own_controllers/` | what the server keeps right by itself: definitions, APIServices |
 //! | `pages/` | paths that name no resource: discovery, OpenAPI, health |
 //! | `reviews/`, `subresource/` | access reviews; what subresources answer |
 //! | `write/` | the steps of a write in a row, admission as a table (`write/admission/`) |
 //! | `read/` | get, list, watch; objects as answers, tables, events |
 //! | `state/` | what all steps share, a request with its resource, the interface of admission |
+//! | `audit/` | the audit log |
 //! | `access/` | authentication, authorisation, RBAC, tokens |
-//! | `webhook/` | calls of webhooks: connections, Services, and programs of this process |
+//! | `webhook/` | calls of webhooks and of other API servers: connections, Services, and programs of this process |
 //! | `catalog/` | the resources that are served, built-in and custom (`catalog/custom/`), and their stored form |
+//! | `metrics/` | what the server counts of its work, and the form of the page `/metrics` |
 //! | `request/` | path, query, options, media types, body, user |
 //! | [`kinds`], [`printers`] | what is particular to a kind; how kinds look in tables |
 
 mod access;
 mod api_server;
+mod audit;
 mod bootstrap;
 mod catalog;
 mod der;
 pub mod kinds;
 mod listen;
+mod metrics;
+mod monitor;
 mod own_controllers;
 mod pages;
 mod pipeline;
@@ -68,6 +73,7 @@ mod write;
 pub use access::authenticate::Tokens;
 pub use access::tokens::TokenSigner;
 pub use api_server::{ApiServer, Caller, Options};
+pub use audit::{Audit, AuditLog, AuditPolicy, AuditPolicyError, AuditRotation};
 pub use bootstrap::StartError;
 pub use listen::certificates::{Authority, AuthorityError, CertificateError, Identity};
 pub use listen::gathered::Gathered;

@@ -1,6 +1,7 @@
 //! Runs the steps of a request in a row: authenticate → authorise → route → read or write → encode.
 //! The steps of a write are in `write/mod.rs`.
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,15 @@ use http::{Method, Response, StatusCode};
 use sendo_apimachinery::Status;
 use sendo_apimachinery::duration::duration_fault;
 use sendo_apimachinery::status::{Details, Reason};
+use sendo_world::Moment;
 
 use crate::access::authenticate::authenticate;
+use crate::access::authenticate::impersonate::impersonate;
 use crate::access::authorise::{Permit, authorise};
+use crate::audit::Record;
 use crate::catalog::Resource;
 use crate::kinds::api_service;
+use crate::monitor::{self, Seen};
 use crate::own_controllers::api_services;
 use crate::own_controllers::definitions;
 use crate::pages;
@@ -38,12 +43,31 @@ use crate::write::{self, Strategy, binding};
 /// How long a client may take to send a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answers a request; `caller` is who the connection belongs to, if that is known.
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin<'a> {
+    /// Who the connection belongs to, if that is known.
+    pub(crate) user: Option<&'a User>,
+    /// The address at the other end of the connection; none for a request of this process.
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl<'a> Origin<'a> {
+    /// A request that this process sends as a user.
+    pub(crate) fn of_this_process(user: &'a User) -> Self {
+        Origin {
+            user: Some(user),
+            address: None,
+        }
+    }
+}
+
+/// Answers a request.
 ///
 /// A panic on the way is answered with 500 and leaves the server as it was.
 pub(crate) async fn handle<B>(
     server: &Arc<Server>,
-    caller: Option<&User>,
+    origin: Origin<'_>,
     request: http::Request<B>,
 ) -> Response<Body>
 where
@@ -51,24 +75,83 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (head, body) = request.into_parts();
+    let began = server.world.clock().now();
     let mut request = Request::new(&head);
-    let answer = AssertUnwindSafe(answer(server, caller, &mut request, body))
-        .catch_unwind()
-        .await;
+    request.peer = origin.address;
+    let mut progress = Progress {
+        began,
+        seen: Seen::default(),
+        record: None,
+    };
+    let answer = AssertUnwindSafe(answer(
+        server,
+        origin.user,
+        &mut request,
+        body,
+        &mut progress,
+    ))
+    .catch_unwind()
+    .await;
     let answer = answer.unwrap_or_else(|panic| {
         let cause = panic_text(panic.as_ref());
         tracing::error!(method = %request.method, path = %request.path, cause, "a request panicked");
+        if let Some(record) = &mut progress.record {
+            record.panicked(cause);
+        }
         Err(Status::internal_error(cause))
     });
     let annotations = request.annotations();
     if !annotations.is_empty() {
         tracing::debug!(method = %request.method, path = request.path, ?annotations, "audit annotations");
     }
+    let answer = match &mut progress.record {
+        Some(record) => note_answer(record, &request, answer),
+        None => answer,
+    };
     let response = answer::respond(&server.types, &request, answer);
-    match request.method {
+    let response = match request.method {
         Method::HEAD => answer::head_of(response),
         _ => response,
+    };
+    let response = monitor::monitor(server, &request, progress.seen, began, response);
+    match progress.record {
+        Some(record) => record.finish(&request, response),
+        None => response,
     }
+}
+
+/// What is known of a request while it is served.
+struct Progress {
+    began: Moment,
+    seen: Seen,
+    /// What the audit log records of it.
+    record: Option<Box<Record>>,
+}
+
+/// Notes the answer for the audit log. A list that is recorded is read to its end.
+fn note_answer(
+    record: &mut Record,
+    request: &Request,
+    answer: Result<ApiResponse, Status>,
+) -> Result<ApiResponse, Status> {
+    let is_resource = matches!(request.target, Target::Resource(_));
+    let deletes = matches!(request.verb, Verb::Delete | Verb::DeleteCollection);
+    let wanted = is_resource && (record.wants_response() || deletes);
+    let answer = match answer {
+        Ok(ApiResponse::List(pieces)) if record.wants_response() => {
+            let whole: Vec<Bytes> = pieces.collect();
+            Ok(ApiResponse::Json(StatusCode::OK, whole.concat().into()))
+        }
+        other => other,
+    };
+    match &answer {
+        Err(status) => record.refused(status),
+        Ok(ApiResponse::Json(_, bytes)) if wanted => {
+            record.responded(serde_json::from_slice(bytes).unwrap_or_default());
+        }
+        Ok(_) => {}
+    }
+    answer
 }
 
 async fn answer<B>(
@@ -76,6 +159,7 @@ async fn answer<B>(
     caller: Option<&User>,
     request: &mut Request,
     body: B,
+    progress: &mut Progress,
 ) -> Result<ApiResponse, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -88,8 +172,9 @@ where
         return Ok(answer);
     }
     check_timeout(request)?;
-    request.user = authenticate(&server.access, caller, request).await?;
-    let Some(_place) = server.in_flight.acquire(request) else {
+    identify(server, caller, request, progress).await?;
+    let Some(_place) = server.in_flight.acquire(request, progress.began) else {
+        progress.seen = Seen::Dropped;
         return Ok(ApiResponse::Busy);
     };
     let permit = authorise(&server.access, request).await?;
@@ -104,9 +189,43 @@ where
         })?;
     }
     match request.target.clone() {
-        Target::Resource(path) => on_resource(server, request, &permit, &path).await,
-        Target::Other => pages::answer(server, request).await,
+        Target::Resource(path) => on_resource(server, request, &permit, &path, progress).await,
+        Target::Other => {
+            progress.seen = Seen::page(request);
+            pages::answer(server, request).await
+        }
     }
+}
+
+/// Finds the user of a request, and begins its record in the audit log.
+async fn identify(
+    server: &Server,
+    caller: Option<&User>,
+    request: &mut Request,
+    progress: &mut Progress,
+) -> Result<(), Status> {
+    let authenticated = authenticate(&server.access, caller, request).await;
+    if let Some(auditor) = &server.audit {
+        let mut record = auditor.begin(request, authenticated.as_ref().ok());
+        request.is_audited = record.is_some();
+        match (&mut record, &authenticated) {
+            (Some(record), Ok(_)) => record.received(),
+            (Some(record), Err(_)) => record.failed_authentication(),
+            (None, _) => {}
+        }
+        progress.record = record;
+    }
+    let real = authenticated?;
+    request.user = match impersonate(&server.access, &real, request).await? {
+        None => real,
+        Some(impersonated) => {
+            if let Some(record) = &mut progress.record {
+                record.impersonates(&impersonated.user, impersonated.constraint.as_deref());
+            }
+            impersonated.user
+        }
+    };
+    Ok(())
 }
 
 /// Refuses a timeout that cannot be parsed. Every answer comes well before a valid one.
@@ -142,6 +261,7 @@ async fn on_resource(
     request: &mut Request,
     permit: &Permit,
     path: &ResourcePath,
+    progress: &mut Progress,
 ) -> Result<ApiResponse, Status> {
     let catalog = server.catalog();
     let (resource, action) = match route::route(&catalog, permit, &request.method, path) {
@@ -149,6 +269,16 @@ async fn on_resource(
         Err(NoRoute::Status(status)) => return Err(status),
         Err(NoRoute::Page(answer)) => return Ok(answer),
     };
+    progress.seen = Seen::Resource(Arc::clone(&resource));
+    if request.has_use_for_a_body() {
+        let (group, plural) = (&path.group, &path.resource);
+        let verb = match action.verb() {
+            Verb::DeleteCollection => "delete_collection",
+            verb => verb.as_str(),
+        };
+        let requests = &server.metrics.requests;
+        requests.body(group, plural, verb, request.body.len());
+    }
     if let Some(text) = resource.deprecation() {
         request.warn(text);
         request.annotate("k8s.io/deprecated", "true");

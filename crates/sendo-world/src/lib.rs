@@ -20,6 +20,7 @@
 //! ```
 
 mod clock;
+pub mod process;
 mod random;
 mod tasks;
 

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full};
 use sendo_apimachinery::Status;
 use serde_json::{Value, json};
 
-use crate::pipeline;
+use crate::pipeline::{self, Origin};
 use crate::request::user::{MASTERS, User};
 use crate::state::Server;
 use crate::write::field_managers;
@@ -116,7 +116,7 @@ async fn send(
         .header(http::header::USER_AGENT, field_managers::SERVER)
         .body(Full::new(Bytes::from(object.to_string())))
         .expect("a request of constants is well formed");
-    let response = pipeline::handle(server, Some(&user), request).await;
+    let response = pipeline::handle(server, Origin::of_this_process(&user), request).await;
     let code = response.status();
     if code.is_success() || code == StatusCode::CONFLICT {
         return Ok(code);

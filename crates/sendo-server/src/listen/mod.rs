@@ -221,6 +221,7 @@ fn acceptor(authority: &Authority, bound: SocketAddr) -> Result<TlsAcceptor, Ser
 async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, tasks: Tasks) {
     // Small events must not wait for more to say.
     let _ = stream.set_nodelay(true);
+    let peer = stream.peer_addr().ok().map(|address| address.ip());
     let stream = BufReader::with_capacity(READ_TOGETHER, stream);
     let written = Gathered::new(stream);
     let handshake = server
@@ -231,16 +232,20 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let stream = match handshake {
         Some(Ok(stream)) => stream,
         Some(Err(error)) => {
+            server.metrics().tls_handshake_errors.add(1);
             tracing::debug!(%error, "a client did not shake hands");
             let clock = server.world().clock();
             let alert = clock.timeout(PARTING, send_alert(written));
             return either(tasks.stopping().cancelled(), async { drop(alert.await) }).await;
         }
-        None => return tracing::debug!("a client took too long to shake hands"),
+        None => {
+            server.metrics().tls_handshake_errors.add(1);
+            return tracing::debug!("a client took too long to shake hands");
+        }
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let user = certificates.and_then(|chain| certificates::user_of(chain.first()?));
-    let caller = server.on_connection(user);
+    let caller = server.on_connection(user, peer);
     let idle = Idle::new(server.world().clock().clone());
     let service = service_fn(|request| {
         let busy = idle.begin();

@@ -2,6 +2,7 @@
 
 pub(crate) mod discovery;
 pub(crate) mod health;
+mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod openapi_descriptions;
 mod openid;
@@ -43,6 +44,7 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Api
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
         [] => Ok(ApiResponse::document(&paths(&catalog))),
+        ["metrics"] => metrics::answer(server, request).await,
         ["version"] => {
             get_only(request)?;
             json_only(request)?;
@@ -223,6 +225,7 @@ fn paths(catalog: &Catalog) -> Value {
         "/.well-known/openid-configuration",
         "/healthz",
         "/livez",
+        "/metrics",
         "/openapi/v2",
         "/openapi/v3",
         "/openid/v1/jwks",

@@ -14,6 +14,7 @@ use sendo_world::{Clock, Moment, Stop};
 use serde_json::Value;
 
 use crate::catalog::storage::backend;
+use crate::metrics::requests::WatchEvents;
 use crate::read::answer::ApiResponse;
 use crate::read::get;
 use crate::read::selection::Selection;
@@ -70,8 +71,11 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let clock = call.server.world.clock().clone();
     let now = clock.now();
     let deadline = now + lifetime(call, &options);
+    let facts = &call.resource.facts;
+    let requests = &call.server.metrics.requests;
     let mut feed = Feed {
         events,
+        counted: requests.watch_events(&facts.group, &facts.version, &facts.plural),
         selection,
         initial,
         closes: closes_with_bookmark(&options),
@@ -217,6 +221,7 @@ impl Initial {
 /// One client's watch. It is driven by reading its body, and ends with it.
 struct Feed {
     events: Events,
+    counted: WatchEvents,
     selection: Selection,
     /// What comes before the changes; `None` when all of it is written.
     initial: Option<Initial>,
@@ -255,7 +260,9 @@ impl Feed {
             if self.selection.is_everything()
                 || self.selection.matches(&self.events.decode(&stored))
             {
+                let before = chunk.len();
                 self.events.write(&mut chunk, EventType::Added, &stored);
+                self.counted.sent(chunk.len() - before);
             }
         }
         if !chunk.is_empty() {
@@ -265,11 +272,16 @@ impl Feed {
             Ok(true) => self.initial = Some(initial),
             Ok(false) if self.closes => {
                 let end = self.events.bookmark(self.changes.progress(), true);
-                self.ready.push_back(end);
+                self.push(end);
             }
             Ok(false) => {}
             Err(error) => self.fail(error),
         }
+    }
+
+    fn push(&mut self, event: Bytes) {
+        self.counted.sent(event.len());
+        self.ready.push_back(event);
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -343,8 +355,8 @@ impl Feed {
             return;
         }
         if self.bookmarks {
-            self.ready
-                .push_back(self.events.bookmark(self.changes.progress(), false));
+            let bookmark = self.events.bookmark(self.changes.progress(), false);
+            self.push(bookmark);
         }
         self.arm(now);
     }
@@ -374,7 +386,8 @@ impl Feed {
         };
         for change in batch.changes.iter() {
             if let Some(kind) = self.event_type(change) {
-                self.ready.push_back(self.events.of_change(kind, change));
+                let event = self.events.of_change(kind, change);
+                self.push(event);
             }
         }
     }
@@ -403,7 +416,8 @@ impl Feed {
     }
 
     fn fail(&mut self, error: Error) {
-        self.ready.push_back(self.events.failure(&too_old(error)));
+        let failure = self.events.failure(&too_old(error));
+        self.push(failure);
         self.ended = true;
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use http_body::{Frame, SizeHint};
 
 /// The body of an answer. It never fails: a watch that must end early says so in an event.
@@ -20,6 +20,14 @@ impl Body {
     /// A body sent as it comes, one frame per item.
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Body(Kind::Stream(Box::pin(stream)))
+    }
+
+    /// The body as a stream, one item per frame.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Bytes> + Send + 'static {
+        match self.0 {
+            Kind::Whole(bytes) => futures::stream::iter(bytes).left_stream(),
+            Kind::Stream(stream) => stream.right_stream(),
+        }
     }
 
     /// No body.

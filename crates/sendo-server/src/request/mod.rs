@@ -12,6 +12,9 @@ pub(crate) mod user;
 pub(crate) mod warnings;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -19,6 +22,7 @@ use http::{HeaderMap, Method, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use sendo_apimachinery::{FieldSelector, Status};
+use serde_json::Value;
 
 use self::audit_annotations::AuditAnnotations;
 use self::path::{Target, Verb};
@@ -48,6 +52,10 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     /// The headers.
     pub(crate) headers: HeaderMap,
+    /// The address that the request came from; none for one of this process.
+    pub(crate) peer: Option<IpAddr>,
+    /// Whether the audit log records the request.
+    pub(crate) is_audited: bool,
     /// The user, once the request is authenticated.
     pub(crate) user: User,
     /// The body; empty until the request is allowed.
@@ -56,6 +64,10 @@ pub(crate) struct Request {
     pub(crate) form: Form,
     warnings: Mutex<Warnings>,
     annotations: Mutex<AuditAnnotations>,
+    /// The object that was sent, if the request is recorded.
+    sent_object: Mutex<Option<Value>>,
+    /// How long webhooks took, in nanoseconds.
+    webhook_time: AtomicU64,
 }
 
 impl Request {
@@ -82,11 +94,15 @@ impl Request {
             fields,
             query,
             headers: head.headers.clone(),
+            peer: None,
+            is_audited: false,
             user: User::anonymous(),
             body: Bytes::new(),
             form: Form::JSON,
             warnings: Mutex::default(),
             annotations: Mutex::default(),
+            sent_object: Mutex::default(),
+            webhook_time: AtomicU64::new(0),
         }
     }
 
@@ -186,6 +202,29 @@ impl Request {
     /// The audit annotations so far.
     pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
         self.annotations.lock().all().clone()
+    }
+
+    /// Keeps the object that was sent for the audit log, if that records the request.
+    pub(crate) fn keep_sent_object(&self, object: &Value) {
+        if self.is_audited {
+            *self.sent_object.lock() = Some(object.clone());
+        }
+    }
+
+    /// Takes the object that was kept for the audit log.
+    pub(crate) fn take_sent_object(&self) -> Option<Value> {
+        self.sent_object.lock().take()
+    }
+
+    /// Adds to the time that webhooks took, which is not the server's own.
+    pub(crate) fn add_webhook_time(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.webhook_time.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// How long webhooks took.
+    pub(crate) fn webhook_time(&self) -> Duration {
+        Duration::from_nanos(self.webhook_time.load(Ordering::Relaxed))
     }
 
     /// The warnings so far.

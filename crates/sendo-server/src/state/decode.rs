@@ -25,6 +25,7 @@ pub(crate) fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value, S
         None => body(call, &expected, options)?,
     };
     call.resource.default_object(&mut object);
+    call.request.keep_sent_object(&object);
     Ok(object)
 }
 
@@ -92,7 +93,9 @@ pub(crate) fn body(
     for warning in found.warnings {
         call.request.warn(warning);
     }
-    Ok(of_kind(found.value, expected))
+    let object = of_kind(found.value, expected);
+    call.request.keep_sent_object(&object);
+    Ok(object)
 }
 
 fn from_protobuf(call: &Call<'_>, expected: &GroupVersionKind) -> Result<Value, Status> {

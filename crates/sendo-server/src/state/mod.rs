@@ -24,9 +24,11 @@ use serde_json::Value;
 
 use crate::access::Access;
 use crate::access::follow::Follow;
+use crate::audit::Auditor;
 use crate::catalog::custom::synced::SyncedDefinitions;
 use crate::catalog::storage::backend;
 use crate::catalog::{self, Catalog, Resource};
+use crate::metrics::Metrics;
 use crate::request::in_flight::InFlight;
 use crate::webhook::Webhooks;
 use admission::Plugin;
@@ -44,6 +46,10 @@ pub(crate) struct Server {
     /// Who clients are and what they may do.
     pub(crate) access: Arc<Access>,
     pub(crate) require_service_accounts: bool,
+    /// What is counted.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Records requests, if there is an audit log.
+    pub(crate) audit: Option<Arc<Auditor>>,
     /// The requests that are worked on.
     pub(crate) in_flight: InFlight,
     pub(crate) protect_storage: bool,

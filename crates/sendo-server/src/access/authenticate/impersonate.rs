@@ -27,27 +27,35 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 /// The extra that names the node of a service account's pod.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// Whom a request is made as: `real`, or whom its headers name.
-pub(super) async fn impersonate(
+/// Another user that a request is made as.
+#[derive(Debug)]
+pub(crate) struct Impersonated {
+    pub(crate) user: User,
+    /// The verb of the constrained mode that allows it; none if it is allowed without
+    /// constraint.
+    pub(crate) constraint: Option<String>,
+}
+
+/// Whom a request is made as instead of `real`; `None` if its headers name nobody.
+pub(crate) async fn impersonate(
     access: &Access,
-    real: User,
+    real: &User,
     request: &Request,
-) -> Result<User, Status> {
+) -> Result<Option<Impersonated>, Status> {
     let Some(wanted) = wanted(&request.headers)? else {
-        return Ok(real);
+        return Ok(None);
     };
     let mut first = None;
     for mode in MODES {
-        if !mode.is_for(&wanted, &real) {
+        if !mode.is_for(&wanted, real) {
             continue;
         }
-        let impersonation = Impersonation {
-            access,
-            real: &real,
-            mode,
-        };
+        let impersonation = Impersonation { access, real, mode };
         match impersonation.check(&wanted, request).await {
-            Ok(user) => return Ok(user),
+            Ok(user) => {
+                let constraint = mode.is_constrained().then(|| impersonation.verb());
+                return Ok(Some(Impersonated { user, constraint }));
+            }
             Err(status) => first = first.or(Some(status)),
         }
     }

@@ -1,6 +1,6 @@
 //! Authentication: finds the user of a request, the first step of the pipeline.
 
-mod impersonate;
+pub(crate) mod impersonate;
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(crate) async fn authenticate(
             None => User::anonymous(),
         },
     };
-    impersonate::impersonate(access, user, request).await
+    Ok(user)
 }
 
 /// The token of an `Authorization` header, if it is of that kind.

@@ -91,9 +91,28 @@ impl Permit {
 pub(crate) async fn authorise(access: &Access, request: &Request) -> Result<Permit, Status> {
     if !request.user.is_in(MASTERS) {
         let method = request.method.as_str().to_ascii_lowercase();
-        demand(access, &attributes(request, &request.user, &method)).await?;
+        let attributes = attributes(request, &request.user, &method);
+        let decision = decide(access, &attributes).await?;
+        note(request, &decision);
+        if let Decision::Refused(why) = decision {
+            return Err(refusal(&attributes, &why));
+        }
+    } else {
+        note(request, &Decision::Allowed(None));
     }
     Ok(Permit { verb: request.verb })
+}
+
+/// Notes a decision for the audit event of the request (`WithAuthorization`).
+fn note(request: &Request, decision: &Decision) {
+    if request.is_audited {
+        let word = match decision.is_allowed() {
+            true => "allow",
+            false => "forbid",
+        };
+        request.annotate("authorization.k8s.io/decision", word);
+        request.annotate("authorization.k8s.io/reason", decision.reason());
+    }
 }
 
 /// The attributes of a request that `user` makes. `method` is its method in lower case.

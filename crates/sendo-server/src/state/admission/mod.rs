@@ -14,11 +14,14 @@ mod reinvocation;
 use futures::future::BoxFuture;
 use sendo_apimachinery::managed_fields::validate_managers;
 use sendo_apimachinery::{Meta, MetaMut, Status};
+use sendo_world::Moment;
 use serde_json::Value;
 
 pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use claims::Claims;
 pub(crate) use reinvocation::Reinvocation;
+
+use crate::metrics::admission as metrics;
 
 /// A step of admission.
 pub(crate) struct Plugin {
@@ -89,6 +92,7 @@ fn restore_managers(attributes: &Attributes<'_>, object: &mut Value, before: Opt
 }
 
 async fn mutate_once(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+    let mut timer = Timer::new(attributes, metrics::ADMIT);
     for plugin in attributes.call.server.admission {
         let Some(mutate) = &plugin.mutate else {
             continue;
@@ -100,9 +104,54 @@ async fn mutate_once(attributes: &Attributes<'_>, object: &mut Value) -> Result<
             Mutate::Now(mutate) => mutate(attributes, object),
             Mutate::Later(mutate) => mutate(attributes, object).await,
         };
+        timer.step(plugin, &result);
         result.inspect_err(|status| log_refusal(plugin, attributes, status))?;
     }
+    timer.end(false);
     Ok(())
+}
+
+/// Counts what a phase of admission and each of its steps took. What one step ends with the
+/// next begins with, so that each costs one look at the clock.
+struct Timer<'a> {
+    attributes: &'a Attributes<'a>,
+    phase: &'static str,
+    began: Moment,
+    step_began: Moment,
+}
+
+impl<'a> Timer<'a> {
+    fn new(attributes: &'a Attributes<'a>, phase: &'static str) -> Self {
+        let now = attributes.call.server.world.clock().now();
+        Timer {
+            attributes,
+            phase,
+            began: now,
+            step_began: now,
+        }
+    }
+
+    /// A step has ended.
+    fn step(&mut self, plugin: &Plugin, result: &Result<(), Status>) {
+        let server = self.attributes.call.server;
+        let (now, refuses) = (server.world.clock().now(), result.is_err());
+        let operation = self.attributes.operation.as_str();
+        let took = now - self.step_began;
+        let counted = &server.metrics.admission;
+        counted.controller(plugin.name, self.phase, operation, refuses, took);
+        self.step_began = now;
+        if refuses {
+            self.end(true);
+        }
+    }
+
+    /// The phase has ended.
+    fn end(&self, rejected: bool) {
+        let counted = &self.attributes.call.server.metrics.admission;
+        let operation = self.attributes.operation.as_str();
+        let took = self.step_began - self.began;
+        counted.step(self.phase, operation, rejected, took);
+    }
 }
 
 /// Has every step that validates check the object.
@@ -111,14 +160,17 @@ pub(crate) async fn validate(
     object: &Value,
     claims: &mut Claims,
 ) -> Result<(), Status> {
+    let mut timer = Timer::new(attributes, metrics::VALIDATE);
     for plugin in attributes.call.server.admission {
         if let Some(validate) = plugin.validate
             && (plugin.handles)(attributes)
         {
             let result = validate(attributes, object, claims).await;
+            timer.step(plugin, &result);
             result.inspect_err(|status| log_refusal(plugin, attributes, status))?;
         }
     }
+    timer.end(false);
     Ok(())
 }
 

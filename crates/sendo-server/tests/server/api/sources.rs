@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 const HEAD: &str = "Follows Kubernetes 1.36:";
 
 /// Folders of `src` whose files have rules of Kubernetes.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "access/rbac",
     "access/tokens",
+    "audit",
     "catalog/custom",
     "kinds",
     "printers",

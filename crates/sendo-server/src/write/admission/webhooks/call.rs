@@ -7,6 +7,7 @@
 
 use bytes::Bytes;
 use sendo_apimachinery::{LabelSelector, Meta, Status, go_quote};
+use sendo_world::Moment;
 use serde_json::Value;
 
 use super::super::{Attributes, Operation, lookup};
@@ -14,6 +15,7 @@ use super::answer::{self, Answer, Asked};
 use super::review;
 use super::versions::Versioned;
 use crate::catalog::keys::Keys;
+use crate::metrics::admission::WebhookResult;
 use crate::state::admission::hooks::Hook;
 use crate::webhook::CallError;
 
@@ -23,9 +25,42 @@ pub(super) enum Failure {
     /// The webhook could not be asked, or gave no answer that could be read: the webhook's
     /// failure policy decides.
     Call(String),
-    /// The request is refused.
+    /// The webhook refuses the request.
+    Denied(Status),
+    /// The request is refused, because the server cannot do what the webhook answered.
     Refused(Status),
 }
+
+/// Counts the call of a webhook that began at `began`.
+pub(super) fn count<T>(
+    attributes: &Attributes<'_>,
+    hook: &Hook,
+    asked: Asked,
+    outcome: &Result<T, Failure>,
+    began: Moment,
+) {
+    let server = attributes.call.server;
+    let result = match outcome {
+        Ok(_) => WebhookResult::Allowed,
+        Err(Failure::Denied(status)) => WebhookResult::Denied(status.code),
+        Err(Failure::Refused(_)) => WebhookResult::ServerFailed,
+        Err(Failure::Call(_)) if hook.ignores_failure => WebhookResult::CallIgnored(UNAVAILABLE),
+        Err(Failure::Call(_)) => WebhookResult::CallFailed(UNAVAILABLE),
+    };
+    let kind = match asked {
+        Asked::Mutating => "admit",
+        Asked::Validating => "validating",
+    };
+    let (operation, took) = (
+        attributes.operation.as_str(),
+        server.world.clock().now() - began,
+    );
+    let counted = &server.metrics.admission;
+    counted.webhook(&hook.name, kind, operation, result, took);
+}
+
+/// The code that a call is counted with that brought no answer.
+const UNAVAILABLE: u16 = 503;
 
 /// The webhook's decision that the request may pass.
 pub(super) async fn call(
@@ -74,7 +109,7 @@ pub(super) async fn call(
         true => Ok(answer),
         false => {
             let refusal = answer::denial(&hook.name, &answer.status);
-            Err(Failure::Refused(refusal))
+            Err(Failure::Denied(refusal))
         }
     }
 }

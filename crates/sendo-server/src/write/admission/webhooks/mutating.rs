@@ -35,7 +35,11 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
             continue;
         }
         let versioned = Versioned::new(attributes, object, version);
+        let began = attributes.call.server.world.clock().now();
         let outcome = invoke(attributes, hook, &versioned).await;
+        call::count(attributes, hook, Asked::Mutating, &outcome, began);
+        let took = attributes.call.server.world.clock().now() - began;
+        attributes.call.request.add_webhook_time(took);
         note_outcome(attributes, hook, index, &outcome);
         if let Ok(Patched::Changed(_)) = outcome {
             reinvocation.note_change(STEP);
@@ -48,7 +52,7 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
             Ok(Patched::Read(new) | Patched::Changed(new)) => {
                 *object = versioned.to_storage(attributes, new);
             }
-            Err(Failure::Refused(status)) => return Err(status),
+            Err(Failure::Denied(status) | Failure::Refused(status)) => return Err(status),
             Err(Failure::Call(why)) => call::settle(attributes, hook, object, &why).await?,
         }
     }

@@ -40,10 +40,13 @@ pub(super) async fn validate(attributes: &Attributes<'_>, object: &Value) -> Res
     let mut calls: FuturesUnordered<_> = calls
         .map(|(index, (hook, versioned))| invoke(attributes, hook, versioned, index))
         .collect();
+    let began = attributes.call.server.world.clock().now();
     let mut first = Ok(());
     while let Some(verdict) = calls.next().await {
         first = first.and(verdict);
     }
+    let took = attributes.call.server.world.clock().now() - began;
+    attributes.call.request.add_webhook_time(took);
     first
 }
 
@@ -53,9 +56,12 @@ async fn invoke(
     versioned: &Versioned,
     index: usize,
 ) -> Result<(), Status> {
-    match call::call(attributes, hook, versioned, Asked::Validating).await {
+    let began = attributes.call.server.world.clock().now();
+    let outcome = call::call(attributes, hook, versioned, Asked::Validating).await;
+    call::count(attributes, hook, Asked::Validating, &outcome, began);
+    match outcome {
         Ok(_) => Ok(()),
-        Err(Failure::Refused(status)) => Err(status),
+        Err(Failure::Denied(status) | Failure::Refused(status)) => Err(status),
         Err(Failure::Call(why)) => {
             if hook.ignores_failure {
                 let key = format!(
