@@ -76,7 +76,7 @@ pub(crate) static PLUGINS: &[Plugin] = &[
     certificates::CERTIFICATE_SIGNING,
     default_classes::DEFAULT_INGRESS_CLASS,
     pod_topology_labels::POD_TOPOLOGY_LABELS,
-    webhooks::MUTATING_ADMISSION_WEBHOOK,
     pod_resize::POD_RESIZE_VALIDATOR,
+    webhooks::MUTATING_ADMISSION_WEBHOOK,
     webhooks::VALIDATING_ADMISSION_WEBHOOK,
 ];
