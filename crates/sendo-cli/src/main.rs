@@ -1,14 +1,23 @@
 //! The `sendo` command: projects with controllers, and an embedded Kubernetes cluster on this machine.
 
+#[cfg(feature = "add")]
+mod add;
 mod audit;
 mod demo;
+#[cfg(feature = "add")]
+mod edit;
 mod kubeconfig;
+mod left_out;
 mod names;
 mod new;
 mod output;
 mod project;
+#[cfg(feature = "add")]
+mod remove;
 mod screen;
 mod sendo_source;
+#[cfg(feature = "add")]
+mod syntax;
 mod template;
 mod up;
 
@@ -30,6 +39,16 @@ struct Cli {
 enum Command {
     Up(up::Up),
     New(new::New),
+    #[cfg(feature = "add")]
+    Add(add::Add),
+    #[cfg(feature = "add")]
+    Remove(remove::Remove),
+    #[cfg(not(feature = "add"))]
+    /// Add a kind, a version of one, or a controller (not in this build)
+    Add(left_out::LeftOut),
+    #[cfg(not(feature = "add"))]
+    /// Remove a kind, a version of one, or a controller (not in this build)
+    Remove(left_out::LeftOut),
 }
 
 impl Command {
@@ -37,6 +56,8 @@ impl Command {
         match self {
             Command::Up(up) => start(up),
             Command::New(new) => new.run(),
+            Command::Add(add) => add.run(),
+            Command::Remove(remove) => remove.run(),
         }
     }
 }

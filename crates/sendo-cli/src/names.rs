@@ -152,6 +152,12 @@ impl Kind {
         &self.0
     }
 
+    /// A kind of Kubernetes' own.
+    #[cfg(feature = "add")]
+    pub(crate) fn built_in(name: &str) -> Self {
+        Kind(name.to_owned())
+    }
+
     /// The module with its code, also a name for variables: `bar`.
     pub(crate) fn module(&self) -> String {
         snake_case(&self.0)
@@ -340,6 +346,56 @@ impl FromStr for Api {
             group: group.parse()?,
             version: version.parse()?,
             kind: kind.parse()?,
+        })
+    }
+}
+
+/// A kind that is there, as a command line names it: `apps/v1/Deployment`, or `v1/Secret`.
+#[cfg(feature = "add")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KindRef {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+}
+
+#[cfg(feature = "add")]
+impl fmt::Display for KindRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_str() {
+            "" => write!(f, "{}/{}", self.version, self.kind),
+            group => write!(f, "{group}/{}/{}", self.version, self.kind),
+        }
+    }
+}
+
+#[cfg(feature = "add")]
+impl FromStr for KindRef {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (group, version, kind) = match parts[..] {
+            [version, kind] => ("", version, kind),
+            [group, version, kind] => (group, version, kind),
+            _ => {
+                return Err(NameError(format!(
+                    "`{text}` is not GROUP/VERSION/KIND, such as `apps/v1/Deployment`, or `v1/Secret`"
+                )));
+            }
+        };
+        let version: Version = version.parse()?;
+        let kind_fits = kind.starts_with(|first: char| first.is_ascii_uppercase());
+        if !kind_fits {
+            return Err(NameError(format!(
+                "`{kind}` is no kind, which begins with a capital letter, such as `Deployment`"
+            )));
+        }
+        Ok(KindRef {
+            group: group.to_owned(),
+            version: version.0,
+            kind: kind.to_owned(),
         })
     }
 }

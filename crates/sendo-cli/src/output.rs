@@ -33,6 +33,22 @@ impl Format {
     }
 }
 
+#[cfg(feature = "add")]
+impl Format {
+    /// The changes that would be made.
+    pub(crate) fn print_diff(self, changes: &Changes) -> Result<()> {
+        match self {
+            Format::Text => Screen::stdout().diff(&changes.diff()),
+            Format::Json => {
+                let mut value = changed(changes);
+                value["diff"] = changes.diff().into();
+                print_json(&value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 fn changed(changes: &Changes) -> Value {
     let summary = changes.summary().into_iter();
     let files: Vec<_> = summary

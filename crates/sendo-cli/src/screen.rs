@@ -71,6 +71,23 @@ impl Screen {
         self.line(text.to_string());
     }
 
+    /// A diff, line by line.
+    #[cfg(feature = "add")]
+    pub(crate) fn diff(&self, diff: &str) {
+        for line in diff.lines() {
+            let colour = match line.as_bytes().first() {
+                Some(b'+') => GREEN,
+                Some(b'-') => RED,
+                Some(b'@') => CYAN,
+                _ => {
+                    self.line(line.to_owned());
+                    continue;
+                }
+            };
+            self.line(self.paint(colour, line));
+        }
+    }
+
     /// An error with its causes. A cause that the message before ends with is not repeated.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut text = String::new();

@@ -5,14 +5,47 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::diff::unified_diff;
 use super::rustfmt::run_rustfmt;
 use crate::template::NewFile;
 
-/// Files that are to be.
+/// Files that are to be, to change and to go.
 #[derive(Debug)]
 pub(crate) struct Changes {
     root: PathBuf,
-    files: BTreeMap<PathBuf, String>,
+    files: BTreeMap<PathBuf, Change>,
+}
+
+/// What becomes of a file. The text before is kept, to be put back.
+#[derive(Debug)]
+enum Change {
+    Create { text: String },
+    Replace { before: String, text: String },
+    Remove { before: String },
+}
+
+impl Change {
+    fn verb(&self) -> &'static str {
+        match self {
+            Change::Create { .. } => "created",
+            Change::Replace { .. } => "changed",
+            Change::Remove { .. } => "removed",
+        }
+    }
+
+    fn before(&self) -> Option<&str> {
+        match self {
+            Change::Create { .. } => None,
+            Change::Replace { before, .. } | Change::Remove { before } => Some(before),
+        }
+    }
+
+    fn after(&self) -> Option<&str> {
+        match self {
+            Change::Create { text } | Change::Replace { text, .. } => Some(text),
+            Change::Remove { .. } => None,
+        }
+    }
 }
 
 impl Changes {
@@ -32,16 +65,31 @@ impl Changes {
                 path.display()
             );
         }
-        self.files.insert(file.path, file.text);
+        let text = file.text;
+        self.files.insert(file.path, Change::Create { text });
         Ok(())
     }
 
-    /// Lays Rust out as rustfmt does, where it is installed.
+    /// Lays new Rust files out as rustfmt does, where it is installed, and changed ones that it
+    /// would have left as they were.
     pub(crate) fn format(&mut self, edition: &str) {
-        for (path, text) in &mut self.files {
-            if path.extension().is_some_and(|end| end == "rs")
-                && let Some(formatted) = run_rustfmt(&self.root, edition, text)
-            {
+        let root = &self.root;
+        for (path, change) in &mut self.files {
+            if path.extension().is_none_or(|end| end != "rs") {
+                continue;
+            }
+            let format = |text: &str| run_rustfmt(root, edition, text);
+            let text = match change {
+                Change::Create { text } => text,
+                Change::Replace { before, text } => {
+                    if format(before).is_none_or(|formatted| formatted != *before) {
+                        continue;
+                    }
+                    text
+                }
+                Change::Remove { .. } => continue,
+            };
+            if let Some(formatted) = format(text) {
                 *text = formatted;
             }
         }
@@ -49,24 +97,33 @@ impl Changes {
 
     /// What is done to each file, in order.
     pub(crate) fn summary(&self) -> Vec<(&'static str, &Path)> {
-        let paths = self.files.keys();
-        paths.map(|path| ("created", path.as_path())).collect()
+        let files = self.files.iter();
+        files
+            .map(|(path, change)| (change.verb(), path.as_path()))
+            .collect()
+    }
+
+    /// The changes as a diff that `git apply` and `patch -p1` read.
+    pub(crate) fn diff(&self) -> String {
+        let files = self.files.iter();
+        files
+            .map(|(path, change)| unified_diff(path, change.before(), change.after()))
+            .collect()
     }
 
     /// Writes all of it. If that fails, what was written is taken back.
     pub(crate) fn write(&self) -> Result<()> {
         let mut done = Vec::new();
-        for (path, text) in &self.files {
-            done.push(path);
+        for (path, change) in &self.files {
+            done.push((path, change));
             let path = self.root.join(path);
-            let folder = path.parent().unwrap_or(&self.root);
-            let written = std::fs::create_dir_all(folder)
-                .and_then(|()| std::fs::write(&path, text))
+            let written = self
+                .bring_to(&path, change.after())
                 .with_context(|| format!("nothing was made: cannot write {}", path.display()));
             if written.is_err() {
-                for path in done {
+                for (path, change) in done.into_iter().rev() {
                     // The first error is the one to report.
-                    let _ = self.remove(&self.root.join(path));
+                    let _ = self.bring_to(&self.root.join(path), change.before());
                 }
                 return written;
             }
@@ -74,13 +131,43 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes a file away, and folders that are empty then.
-    fn remove(&self, path: &Path) -> std::io::Result<()> {
+    /// Gives a file this text, or takes it away with the folders that are empty then.
+    fn bring_to(&self, path: &Path, text: Option<&str>) -> std::io::Result<()> {
+        if let Some(text) = text {
+            let folder = path.parent().unwrap_or(&self.root);
+            std::fs::create_dir_all(folder)?;
+            return std::fs::write(path, text);
+        }
         std::fs::remove_file(path)?;
         let folders = path.ancestors().skip(1);
         for folder in folders.take_while(|folder| *folder != self.root) {
-            std::fs::remove_dir(folder)?;
+            // One with other files in it stays.
+            if std::fs::remove_dir(folder).is_err() {
+                break;
+            }
         }
+        Ok(())
+    }
+}
+
+/// Changes of files that are there.
+#[cfg(feature = "add")]
+impl Changes {
+    /// Gives a file that was read before another text; nothing if it is the same.
+    pub(crate) fn replace(&mut self, path: &Path, before: &str, text: String) {
+        if before != text {
+            let before = before.to_owned();
+            let change = Change::Replace { before, text };
+            self.files.insert(path.to_owned(), change);
+        }
+    }
+
+    /// Takes a file away.
+    pub(crate) fn remove(&mut self, path: &Path) -> Result<()> {
+        let before = std::fs::read_to_string(self.root.join(path))
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        self.files
+            .insert(path.to_owned(), Change::Remove { before });
         Ok(())
     }
 }

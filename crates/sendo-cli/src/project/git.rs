@@ -20,6 +20,34 @@ pub(crate) fn initialise(root: &Path) -> bool {
             .is_ok_and(|status| status.success())
 }
 
+/// Fails if a change of the project could not be undone with git, as `cargo fix` does.
+#[cfg(feature = "add")]
+pub(crate) fn check_clean(root: &Path) -> anyhow::Result<()> {
+    use anyhow::bail;
+
+    let status = git(root)
+        .args(["status", "--porcelain", "--", "."])
+        .output();
+    let Some(status) = status.ok().filter(|status| status.status.success()) else {
+        bail!(
+            "{} is in no git repository, so a change could not be undone: commit it to one, or pass --allow-dirty",
+            root.display()
+        );
+    };
+    let status = String::from_utf8_lossy(&status.stdout);
+    let mut changed = status.lines().filter_map(|line| line.get(3..));
+    if let Some(first) = changed.next() {
+        let more = match changed.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        bail!(
+            "not committed to git: {first}{more}; commit first, so that the change can be undone, or pass --allow-dirty"
+        );
+    }
+    Ok(())
+}
+
 fn git(root: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(root).stderr(Stdio::null());

@@ -1,8 +1,13 @@
 //! The files of a project, and changes of them.
 
 mod changes;
+mod diff;
 mod git;
+mod manifest;
 mod rustfmt;
 
 pub(crate) use changes::Changes;
+#[cfg(feature = "add")]
+pub(crate) use git::check_clean;
 pub(crate) use git::initialise;
+pub(crate) use manifest::Project;
