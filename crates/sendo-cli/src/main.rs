@@ -2,8 +2,13 @@
 
 #[cfg(feature = "add")]
 mod add;
+mod api;
 mod audit;
+#[cfg(feature = "completion")]
+mod completion;
 mod demo;
+mod deploy;
+mod doctor;
 #[cfg(feature = "add")]
 mod edit;
 mod kubeconfig;
@@ -11,6 +16,7 @@ mod left_out;
 mod names;
 mod new;
 mod output;
+mod program;
 mod project;
 #[cfg(feature = "add")]
 mod remove;
@@ -24,6 +30,8 @@ mod up;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+#[cfg(feature = "completion")]
+use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
 use tokio::runtime::{Builder, Runtime};
 
@@ -49,6 +57,16 @@ enum Command {
     #[cfg(not(feature = "add"))]
     /// Remove a kind, a version of one, or a controller (not in this build)
     Remove(left_out::LeftOut),
+    Install(deploy::Install),
+    Uninstall(deploy::Uninstall),
+    Deploy(deploy::Deploy),
+    Undeploy(deploy::Undeploy),
+    Doctor(doctor::Doctor),
+    #[cfg(feature = "completion")]
+    Completion(completion::Completion),
+    #[cfg(not(feature = "completion"))]
+    /// Print what a shell needs to complete this command's words (not in this build)
+    Completion(left_out::LeftOut),
 }
 
 impl Command {
@@ -58,6 +76,15 @@ impl Command {
             Command::New(new) => new.run(),
             Command::Add(add) => add.run(),
             Command::Remove(remove) => remove.run(),
+            Command::Install(install) => wait(install.run()),
+            Command::Uninstall(uninstall) => wait(uninstall.run()),
+            Command::Deploy(deploy) => wait(deploy.run()),
+            Command::Undeploy(undeploy) => wait(undeploy.run()),
+            Command::Doctor(doctor) => wait(doctor.run()),
+            #[cfg(feature = "completion")]
+            Command::Completion(completion) => completion.run(Cli::command()),
+            #[cfg(not(feature = "completion"))]
+            Command::Completion(completion) => completion.run(),
         }
     }
 }
@@ -74,6 +101,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs a command that waits for a cluster's answers.
+fn wait(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.context("start the runtime")?.block_on(command)
 }
 
 /// Runs the command with one runtime for the API server and another for the cluster's other parts.

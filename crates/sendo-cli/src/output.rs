@@ -18,6 +18,14 @@ pub(crate) enum Format {
 }
 
 impl Format {
+    /// Where progress is told: not in between of JSON.
+    pub(crate) fn progress(self) -> Screen {
+        match self {
+            Format::Text => Screen::stdout(),
+            Format::Json => Screen::stderr(),
+        }
+    }
+
     /// The files that were changed.
     pub(crate) fn print_changes(self, changes: &Changes) -> Result<()> {
         match self {

@@ -21,6 +21,7 @@ const BOLD: &str = "1";
 const DIM: &str = "2";
 const RED: &str = "31";
 const GREEN: &str = "32";
+const YELLOW: &str = "33";
 const CYAN: &str = "36";
 
 impl Screen {
@@ -53,12 +54,24 @@ impl Screen {
         self.line(self.paint(BOLD, text));
     }
 
-    /// A step of the demo that has succeeded: what was done, and what was seen.
+    /// A step that has succeeded: what was done, and what was seen.
     pub(crate) fn step(&self, did: &str, saw: &str) {
         self.line(format!("{} {did}", self.paint(GREEN, "✓")));
         for line in saw.lines() {
             self.line(format!("    {}", self.paint(DIM, line)));
         }
+    }
+
+    /// Something that is missing and would help, and what to do about it.
+    pub(crate) fn warning(&self, found: &str, fix: &str) {
+        self.line(format!("{} {found}", self.paint(YELLOW, "!")));
+        self.line(format!("    {}", self.paint(DIM, fix)));
+    }
+
+    /// Something that is missing and needed, and what to do about it.
+    pub(crate) fn failure(&self, found: &str, fix: &str) {
+        self.line(format!("{} {found}", self.paint(RED, "✗")));
+        self.line(format!("    {}", self.paint(DIM, fix)));
     }
 
     /// A command to try.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
+#[cfg(feature = "add")]
 use super::diff::unified_diff;
 use super::rustfmt::run_rustfmt;
 use crate::template::NewFile;
@@ -18,6 +19,10 @@ pub(crate) struct Changes {
 
 /// What becomes of a file. The text before is kept, to be put back.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "add"),
+    expect(dead_code, reason = "a new project has new files only")
+)]
 enum Change {
     Create { text: String },
     Replace { before: String, text: String },
@@ -103,14 +108,6 @@ impl Changes {
             .collect()
     }
 
-    /// The changes as a diff that `git apply` and `patch -p1` read.
-    pub(crate) fn diff(&self) -> String {
-        let files = self.files.iter();
-        files
-            .map(|(path, change)| unified_diff(path, change.before(), change.after()))
-            .collect()
-    }
-
     /// Writes all of it. If that fails, what was written is taken back.
     pub(crate) fn write(&self) -> Result<()> {
         let mut done = Vec::new();
@@ -153,6 +150,14 @@ impl Changes {
 /// Changes of files that are there.
 #[cfg(feature = "add")]
 impl Changes {
+    /// The changes as a diff that `git apply` and `patch -p1` read.
+    pub(crate) fn diff(&self) -> String {
+        let files = self.files.iter();
+        files
+            .map(|(path, change)| unified_diff(path, change.before(), change.after()))
+            .collect()
+    }
+
     /// Gives a file that was read before another text; nothing if it is the same.
     pub(crate) fn replace(&mut self, path: &Path, before: &str, text: String) {
         if before != text {

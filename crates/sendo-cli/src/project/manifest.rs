@@ -17,8 +17,10 @@ pub(crate) struct Project {
     /// The version of the package; empty if its workspace has it.
     pub(crate) version: String,
     /// The name of its library in Rust code.
+    #[cfg(feature = "add")]
     pub(crate) library: String,
     /// The edition of its Rust.
+    #[cfg(feature = "add")]
     pub(crate) edition: String,
     #[cfg(feature = "add")]
     text: String,
@@ -58,17 +60,24 @@ impl Project {
                 path.display()
             );
         };
-        let library = text_at("lib", "name").unwrap_or_else(|| name.replace('-', "_"));
         Ok(Project {
             root: root.to_owned(),
             version: text_at("package", "version").unwrap_or_default(),
-            library,
+            #[cfg(feature = "add")]
+            library: text_at("lib", "name").unwrap_or_else(|| name.replace('-', "_")),
+            #[cfg(feature = "add")]
             edition: text_at("package", "edition").unwrap_or_else(|| "2024".to_owned()),
             name,
             #[cfg(feature = "add")]
             text,
             document,
         })
+    }
+
+    /// Whether the package depends on another.
+    pub(crate) fn depends_on(&self, name: &str) -> bool {
+        let dependencies = self.document.get("dependencies");
+        dependencies.is_some_and(|table| table.get(name).is_some())
     }
 
     /// The program's name: the package's, unless it has one program of another name.
@@ -110,12 +119,12 @@ impl Project {
             (
                 "dependencies",
                 "k8s-openapi",
-                dependency("0.29", true, &["v1_36", "schemars"]),
+                versioned("0.29", true, &["v1_36", "schemars"]),
             ),
-            ("dependencies", "kube", dependency("5", false, &["derive"])),
-            ("dependencies", "schemars", dependency("1", true, &[])),
-            ("dependencies", "serde", dependency("1", true, &["derive"])),
-            ("dependencies", "serde_json", dependency("1", true, &[])),
+            ("dependencies", "kube", versioned("5", false, &["derive"])),
+            ("dependencies", "schemars", versioned("1", true, &[])),
+            ("dependencies", "serde", versioned("1", true, &["derive"])),
+            ("dependencies", "serde_json", versioned("1", true, &[])),
             (
                 "dev-dependencies",
                 "sendo-test",
@@ -145,7 +154,7 @@ impl Project {
 
 /// A dependency on a version.
 #[cfg(feature = "add")]
-fn dependency(version: &str, default_features: bool, features: &[&str]) -> Value {
+fn versioned(version: &str, default_features: bool, features: &[&str]) -> Value {
     if default_features && features.is_empty() {
         return Value::from(version);
     }

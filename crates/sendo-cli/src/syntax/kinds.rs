@@ -15,8 +15,6 @@ pub(crate) struct KindType<'a> {
     pub(crate) version: String,
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
-    /// Whether it has the subresource `status`.
-    pub(crate) has_status: bool,
     /// The name of the type of its objects.
     pub(crate) type_name: String,
     /// Whether objects are stored in this version.
@@ -71,7 +69,7 @@ impl<'ast> Visit<'ast> for Kinds<'_> {
 /// The kind of a struct; `None` if its `#[kube(…)]` names none.
 fn read<'a>(file: &'a SourceFile, item: &ItemStruct) -> Option<KindType<'a>> {
     let (mut group, mut version, mut kind, mut type_name) = (None, None, None, None);
-    let (mut namespaced, mut has_status, mut is_stored) = (false, false, true);
+    let (mut namespaced, mut is_stored) = (false, true);
     let mut storage = None;
     let attributes = item.attrs.iter();
     for attribute in attributes.filter(|attribute| attribute.path().is_ident("kube")) {
@@ -88,7 +86,6 @@ fn read<'a>(file: &'a SourceFile, item: &ItemStruct) -> Option<KindType<'a>> {
                     "version" => version = text.map(|text| (text, range)),
                     "kind" => kind = text,
                     "struct" => type_name = text,
-                    "status" => has_status = true,
                     "storage" => {
                         is_stored = &file.text[range.clone()] == "true";
                         storage = Some(start..range.end);
@@ -114,7 +111,6 @@ fn read<'a>(file: &'a SourceFile, item: &ItemStruct) -> Option<KindType<'a>> {
         type_name: type_name.unwrap_or_else(|| kind.clone()),
         kind,
         namespaced,
-        has_status,
         is_stored,
         storage,
         version_literal,
