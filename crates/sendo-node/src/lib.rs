@@ -15,7 +15,7 @@ mod status;
 
 use std::time::Duration;
 
-use sendo::Manager;
+use sendo::{Manager, Right};
 
 /// A node and its simulated capacity.
 #[derive(Clone, Debug)]
@@ -83,7 +83,10 @@ impl NodeOptions {
 
 /// The agent of one node.
 pub fn manager(options: &NodeOptions) -> Manager {
-    let agent = Manager::new(&options.name).runnable(heartbeat::runnable(options.clone()));
+    let agent = Manager::new(&options.name)
+        // Its rights are those that Kubernetes gives a node.
+        .needs(Right::everything())
+        .runnable(heartbeat::runnable(options.clone()));
     match options.runtime {
         Runtime::None => agent,
         Runtime::Simulated(pace) => agent

@@ -27,7 +27,7 @@ use sendo::handler::map;
 use sendo::source::kind;
 use sendo::{
     Action, Context, Controller, Event, EventSeverity::*, Index, Manager, ObjectExt, ObjectKey,
-    Reader, Reconcile, Result, Uid, predicate,
+    Reader, Reconcile, Result, Right, Uid, predicate,
 };
 
 use node_info::NodeInfo;
@@ -51,6 +51,8 @@ static UNSCHEDULED: Index<Pod, bool> =
 /// A manager that runs the scheduler.
 pub fn manager() -> Manager {
     Manager::new("kube-scheduler")
+        // Its rights are those of the roles that Kubernetes gives its users.
+        .needs(Right::everything())
         .caching(pod::cached())
         .controller(controller())
 }

@@ -1,5 +1,6 @@
 //! Compares the rights that manifests grant with the requests of a program.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
@@ -7,12 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use parking_lot::Mutex;
 use sendo::election::ElectionOptions;
-use sendo::{Config, ObjectExt, Typed};
+use sendo::{Config, ObjectExt, Typed, rights};
 use sendo_server::{Body, Caller, User};
 use serde_json::Value;
 use tower::Service;
@@ -324,45 +325,16 @@ fn line(verb: &str, resource: &str, group: &str) -> String {
 impl Attributes {
     /// The attributes of a request; `None` if its path names no resource, such as discovery.
     fn from_request<B>(request: &Request<B>) -> Option<Self> {
-        let mut parts = request.uri().path().trim_matches('/').split('/');
-        let group = match parts.next()? {
-            "api" => "",
-            "apis" => parts.next()?,
-            _ => return None,
-        };
-        parts.next()?; // the version
-        let mut parts: Vec<&str> = parts.collect();
-        let mut namespace = None;
-        if let ["namespaces", name, rest @ ..] = &parts[..] {
-            namespace = Some((*name).to_owned());
-            // A namespace has subresources of its own; all else is in it.
-            if !matches!(rest, [] | ["status" | "finalize", ..]) {
-                parts.drain(..2);
-            }
-        }
-        let mut parts = parts.into_iter();
-        let (resource, name, sub) = (parts.next()?, parts.next(), parts.next());
-        let query = request.uri().query().unwrap_or_default();
-        let has = |wanted: &str| query.split('&').any(|part| part == wanted);
-        let watches = has("watch=true") || has("watch=1");
-        let verb = match *request.method() {
-            Method::GET if name.is_some() => "get",
-            Method::GET if watches => "watch",
-            Method::GET => "list",
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE if name.is_some() => "delete",
-            Method::DELETE => "deletecollection",
-            _ => return None,
-        };
-        Some(Attributes {
-            verb,
-            group: group.to_owned(),
-            resource: sub.map_or(resource.to_owned(), |sub| format!("{resource}/{sub}")),
-            namespace,
-            name: name.map(str::to_owned),
-            lists_first: verb == "watch" && has("sendInitialEvents=true"),
+        let uri = request.uri();
+        let query = uri.query().unwrap_or_default();
+        let read = rights::Attributes::new(request.method(), uri.path(), query)?;
+        (!read.resource.is_empty()).then(|| Attributes {
+            verb: read.verb.name(),
+            group: read.group.to_owned(),
+            resource: read.resource().into_owned(),
+            namespace: read.namespace.map(str::to_owned),
+            name: read.name.map(Cow::into_owned),
+            lists_first: read.lists_first,
         })
     }
 }
@@ -448,48 +420,6 @@ mod tests {
 
     use super::*;
     use crate::run_with_seed;
-
-    fn attributes(method: Method, path: &str) -> Option<String> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .body(())
-            .unwrap();
-        Attributes::from_request(&request).map(|attributes| attributes.to_string())
-    }
-
-    #[test]
-    fn a_request_is_a_verb_on_a_resource() {
-        for (method, path, line) in [
-            (Method::GET, "/api/v1/pods", "list pods"),
-            (Method::GET, "/api/v1/pods?watch=true", "watch pods"),
-            (Method::GET, "/api/v1/namespaces/a", "get namespaces in a"),
-            (
-                Method::PUT,
-                "/api/v1/namespaces/a/finalize",
-                "update namespaces/finalize in a",
-            ),
-            (
-                Method::POST,
-                "/api/v1/namespaces/a/pods",
-                "create pods in a",
-            ),
-            (
-                Method::DELETE,
-                "/api/v1/namespaces/a/pods",
-                "deletecollection pods in a",
-            ),
-            (
-                Method::PATCH,
-                "/apis/apps/v1/namespaces/a/deployments/d/status?x=1",
-                "patch deployments/status.apps in a",
-            ),
-        ] {
-            assert_eq!(attributes(method, path).as_deref(), Some(line), "{path}");
-        }
-        assert_eq!(attributes(Method::GET, "/apis/apps/v1"), None);
-        assert_eq!(attributes(Method::GET, "/version"), None);
-    }
 
     const MANIFESTS: &str = "
 apiVersion: v1

@@ -26,7 +26,7 @@ mod slices;
 pub mod storage_protection;
 pub mod taint_eviction;
 
-use sendo::{Controller, Manager};
+use sendo::{Controller, Manager, Right};
 
 pub use service_account_token::TokenSigner;
 
@@ -82,6 +82,8 @@ pub const CONTROLLERS: &[Initializer] = &[
 pub fn manager(settings: &Settings, enabled: impl Fn(&str) -> bool) -> Manager {
     let chosen = CONTROLLERS.iter().filter(|(name, _)| enabled(name));
     let manager = Manager::new("kube-controller-manager")
+        // Its rights are those of the roles that Kubernetes gives its users.
+        .needs(Right::everything())
         .caching(pods::cached())
         .caching_every(garbage::cached());
     chosen.fold(manager, |manager, (_, declare)| {

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use sendo::handler::map_object;
 use sendo::{Action, Context, Controller, Index, Manager, ObjectExt, ObjectKey, Patch, Result};
-use sendo::{predicate, source};
+use sendo::{Verb, predicate, source};
 use serde_json::json;
 
 /// On the pod template, so that a change of it is a new rollout.
@@ -38,6 +38,8 @@ pub fn manager() -> Manager {
             }),
         )
         .index(&BY_CONFIG)
+        // What it writes is declared too: its role follows from here.
+        .writes::<Deployment>(Verb::Patch)
         .reconcile(reconcile);
     Manager::new("reloader").controller(controller)
 }

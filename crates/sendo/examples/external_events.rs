@@ -7,7 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use sendo::handler::map;
 use sendo::source::{self, Sender};
-use sendo::{Action, Context, Controller, Index, Manager, ObjectExt, Patch, Result, on_leader};
+use sendo::{
+    Action, Context, Controller, Index, Manager, ObjectExt, Patch, Result, Verb, on_leader,
+};
 use serde_json::json;
 
 /// An event of any type. It need not carry the state: `reconcile` reads that.
@@ -32,6 +34,7 @@ pub fn manager() -> (Manager, Sender<Push>) {
     let controller = Controller::new::<ConfigMap>()
         .watches(source, followers)
         .index(&FOLLOWERS)
+        .writes::<ConfigMap>(Verb::Patch)
         .reconcile(reconcile);
     (Manager::new("followers").controller(controller), pushes)
 }

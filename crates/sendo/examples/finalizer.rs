@@ -48,7 +48,9 @@ struct Reconciler {
 
 /// The program, with the system that it keeps accounts in.
 pub fn manager(accounts: Accounts) -> Manager {
-    let controller = Controller::new::<Account>().reconcile(Reconciler { accounts });
+    let controller = Controller::new::<Account>()
+        .with_finalizer()
+        .reconcile(Reconciler { accounts });
     Manager::new("accounts")
         .defines::<Account>()
         .controller(controller)

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
-use sendo::{Action, Context, Controller, Manager, ObjectExt, Patch, Result};
+use sendo::{Action, Context, Controller, Manager, ObjectExt, Patch, Result, Verb};
 use serde_json::json;
 
 const LABEL: &str = "pod-security.kubernetes.io/enforce";
@@ -16,7 +16,11 @@ const LABEL: &str = "pod-security.kubernetes.io/enforce";
 pub fn manager() -> Manager {
     // Watches all namespaces. Each event puts the key of its namespace into the
     // queue, and a worker calls `reconcile` for that key.
-    let controller = Controller::new::<Namespace>().reconcile(reconcile);
+    let controller = Controller::new::<Namespace>()
+        // What it writes is declared: the program's role is printed from here.
+        .writes::<Namespace>(Verb::Patch)
+        .without_events()
+        .reconcile(reconcile);
     Manager::new("namespace-labels").controller(controller)
 }
 

@@ -6,7 +6,7 @@
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use sendo::handler::map_object;
-use sendo::{Action, Context, Controller, Manager, ObjectExt, Patch, Result, source};
+use sendo::{Action, Context, Controller, Manager, ObjectExt, Patch, Result, Verb, source};
 use serde_json::json;
 
 const PODS: &str = "example.dev/pods";
@@ -24,6 +24,7 @@ pub fn manager() -> Manager {
             source::kind::<Namespace>(),
             map_object(|namespace: &Namespace, _| [namespace.name().to_owned()]),
         )
+        .writes::<Namespace>(Verb::Patch)
         .reconcile(reconcile);
     Manager::new("pod-count").controller(controller)
 }

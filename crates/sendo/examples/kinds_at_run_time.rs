@@ -5,7 +5,7 @@ use std::fmt;
 
 use sendo::source::{self, AnyMeta};
 use sendo::{Action, Context, Controller, Event, Kind, Manager, ObjectExt, ObjectKey, Patch};
-use sendo::{Result, handler};
+use sendo::{Result, Right, Verb, handler};
 use serde_json::json;
 
 const TEAM: &str = "example.dev/team";
@@ -38,6 +38,12 @@ pub fn manager() -> Manager {
                 object.annotation(TEAM).map(|_| Id { kind, key })
             }),
         )
+        // Kinds that cannot be named are declared all at once.
+        .needs(Right::resource(
+            "*",
+            "*",
+            Verb::List | Verb::Watch | Verb::Patch,
+        ))
         .reconcile(reconcile);
     Manager::new("teams").controller(controller)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use sendo::manager::RunContext;
-use sendo::{Manager, Result, on_leader};
+use sendo::{Manager, Result, Right, Verb, on_leader};
 use serde_json::json;
 
 /// The program: no controller, one runnable.
@@ -15,6 +15,12 @@ pub fn manager() -> Manager {
     Manager::new("node-report")
         // Runnables read what the manager declares. They start when it is there.
         .reads::<Node>()
+        // What is written is declared, too: here one object.
+        .needs(
+            Right::of::<ConfigMap>(Verb::Create | Verb::Patch)
+                .in_namespace("default")
+                .named("node-report"),
+        )
         // Controllers are on the leader too, unless they say otherwise. For work
         // on every replica there is `everywhere`.
         .runnable(on_leader("report", report))

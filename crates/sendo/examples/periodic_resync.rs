@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use sendo::handler::map;
 use sendo::source::{self, Tick};
-use sendo::{Action, Context, Controller, Manager, ObjectExt, Result, Timestamp};
+use sendo::{Action, Context, Controller, Manager, ObjectExt, Result, Timestamp, Verb};
 
 /// When an object expires, such as `2026-01-01T12:00:00Z`.
 const EXPIRES: &str = "example.dev/expires";
@@ -24,6 +24,7 @@ pub fn manager(every: Duration) -> Manager {
                 cx.list::<ConfigMap>().filter(expired).keys()
             }),
         )
+        .writes::<ConfigMap>(Verb::Delete)
         .reconcile(reconcile);
     Manager::new("expiry").controller(controller)
 }

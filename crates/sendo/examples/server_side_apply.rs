@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use sendo::handler::map_object;
-use sendo::{Action, Context, Controller, Manager, ObjectExt, ObjectKey, Result, source};
+use sendo::{Action, Context, Controller, Manager, ObjectExt, ObjectKey, Result, Verb, source};
 use serde_json::json;
 
 const NAME: &str = "defaults";
@@ -22,6 +22,7 @@ pub fn manager() -> Manager {
                 ours.map(ObjectKey::cluster)
             }),
         )
+        .writes::<ConfigMap>(Verb::Create | Verb::Patch)
         .reconcile(reconcile);
     Manager::new("defaults").controller(controller)
 }

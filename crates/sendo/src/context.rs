@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::events::{EventSeverity, Recorder};
 use crate::object::{Kind, Object, ObjectKey, Typed};
 use crate::reader::Reader;
+use crate::transport::GuardedKube;
 
 /// One reconcile: reads, writes, events, time. Cheap to clone.
 ///
@@ -37,7 +38,7 @@ pub struct Context {
 pub(crate) struct Shared {
     pub(crate) reader: Reader,
     pub(crate) client: Client,
-    pub(crate) kube: kube::Client,
+    pub(crate) kube: GuardedKube,
     pub(crate) recorder: Recorder,
     pub(crate) world: World,
     pub(crate) stopping: Stop,
@@ -89,12 +90,20 @@ impl Context {
 
     /// The kinds that the API server serves now.
     pub async fn served_kinds(&self) -> Result<Vec<ServedKind>> {
-        Ok(discovery::served_kinds(&self.shared.kube).await?)
+        Ok(discovery::served_kinds(self.shared.kube.for_discovery()).await?)
     }
 
     /// The client: every write, and reads of the API server itself.
     pub fn client(&self) -> &Client {
         &self.shared.client
+    }
+
+    /// A client of the `kube` crate, for what [`Context::client`] has no method for.
+    ///
+    /// It sends what the program has [declared](crate::rights), and writes only while
+    /// this process may act as the leader. The cache learns of its writes by the watch.
+    pub fn kube(&self) -> kube::Client {
+        self.shared.kube.client()
     }
 
     /// Reads of the API server itself, past the cache.

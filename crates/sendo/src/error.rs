@@ -12,7 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, and what the controller does about it.
 ///
 /// Any error turns into one with `?`, and is then retried with backoff. Wrap it with
-/// [`Error::terminal`] where a retry cannot help. Errors that only mean that another client was
+/// [`Error::terminal`] where a retry cannot help; a request that the program does not
+/// [declare](crate::rights) is terminal by itself. Errors that only mean that another client was
 /// faster are recognised and retried without a report: a write conflict, and a request that finds
 /// the reconciled object itself gone.
 pub struct Error {
@@ -78,18 +79,23 @@ impl Error {
 impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(source: E) -> Self {
         let source: Box<dyn StdError + Send + Sync> = Box::new(source);
-        let conflict = source
-            .downcast_ref::<transport::Error>()
-            .is_some_and(transport::Error::is_conflict);
-        Error {
-            category: if conflict {
-                Category::Conflict
-            } else {
-                Category::Failure
-            },
-            source,
-        }
+        let category = match source.downcast_ref::<transport::Error>() {
+            Some(error) if error.is_conflict() => Category::Conflict,
+            _ if is_undeclared(&*source) => Category::Terminal,
+            _ => Category::Failure,
+        };
+        Error { category, source }
     }
+}
+
+/// Whether a request was not sent because nothing declares it: no retry changes that.
+fn is_undeclared(error: &(dyn StdError + 'static)) -> bool {
+    let own = error.downcast_ref::<transport::Error>();
+    let through_kube = match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Service(cause)) => cause.downcast_ref(),
+        _ => None,
+    };
+    matches!(own.or(through_kube), Some(transport::Error::Undeclared(_)))
 }
 
 impl From<Error> for Box<dyn StdError + Send + Sync> {

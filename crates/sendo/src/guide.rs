@@ -2,7 +2,7 @@
 //!
 //! To learn: [`first_controller`], [`external_events`], [`cache_and_indexes`],
 //! [`finalizers`], [`election`], [`metrics_and_probes`], [`testing`], [`faults`],
-//! [`running_in_production`]. To translate: [`from_kube_rs`],
+//! [`rights_and_manifests`], [`running_in_production`]. To translate: [`from_kube_rs`],
 //! [`from_controller_runtime`]. To look up: [`mistakes`].
 
 #[doc = include_str!("../guide/first_controller.md")]
@@ -30,6 +30,9 @@ pub mod testing {}
 // Like those of `testing`.
 #[cfg_attr(not(doctest), doc = include_str!("../guide/faults.md"))]
 pub mod faults {}
+
+#[doc = include_str!("../guide/rights_and_manifests.md")]
+pub mod rights_and_manifests {}
 
 #[doc = include_str!("../guide/running_in_production.md")]
 pub mod running_in_production {}

@@ -6,7 +6,7 @@
 //! use std::sync::Arc;
 //!
 //! use k8s_openapi::api::core::v1::Namespace;
-//! use sendo::{Action, Context, Controller, Manager, ObjectExt, Patch, Result};
+//! use sendo::{Action, Context, Controller, Manager, ObjectExt, Patch, Result, Verb};
 //! use serde_json::json;
 //!
 //! async fn reconcile(namespace: Arc<Namespace>, cx: Context) -> Result<Action> {
@@ -18,7 +18,9 @@
 //! }
 //!
 //! fn manager() -> Manager {
-//!     let controller = Controller::new::<Namespace>().reconcile(reconcile);
+//!     let controller = Controller::new::<Namespace>()
+//!         .writes::<Namespace>(Verb::Patch)
+//!         .reconcile(reconcile);
 //!     Manager::new("labels").controller(controller) // `.run_from_args().await` in `main`
 //! }
 //! # assert!(manager().problems().is_empty());
@@ -136,6 +138,7 @@ mod owner;
 pub mod predicate;
 pub mod queue;
 mod reader;
+pub mod rights;
 mod serve;
 pub mod source;
 mod tls;
@@ -153,6 +156,7 @@ pub use manager::{
 };
 pub use object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 pub use reader::Reader;
+pub use rights::{Right, Verb};
 pub use sendo_world::{Clock, Interval, Moment, Random, Stop, Tasks, Timestamp, World};
 pub use serve::{BindError, Listener, PageRequest, PageResponse};
 pub use tls::TlsError;

@@ -332,6 +332,13 @@ pub trait ObjectExt: Resource {
 
 impl<K: Resource> ObjectExt for K {}
 
+/// The name of a type as a program that imports it writes it.
+pub(crate) fn short_type_name<K>() -> String {
+    let names = std::any::type_name::<K>().split_inclusive(['<', '>', ',', ' ']);
+    let last = |path: &'static str| path.rsplit("::").next().unwrap_or(path);
+    names.map(last).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

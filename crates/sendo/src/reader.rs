@@ -10,7 +10,8 @@ use sendo_world::{Timestamp, World};
 
 use crate::cache::{Cache, Informer, Listing, Namespaces, Selection, Snapshot};
 use crate::error::Undeclared;
-use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed};
+use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, short_type_name};
+use crate::rights::{Right, Verb};
 
 /// Reads of the kinds that its owner declared. Cheap to clone.
 ///
@@ -140,13 +141,6 @@ impl Reader {
     }
 }
 
-/// The name of a type as a program that imports it writes it.
-pub(crate) fn short_type_name<K>() -> String {
-    let names = std::any::type_name::<K>().split_inclusive(['<', '>', ',', ' ']);
-    let last = |path: &'static str| path.rsplit("::").next().unwrap_or(path);
-    names.map(last).collect()
-}
-
 /// An informer whose type is known to the caller.
 trait AnyInformer: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
@@ -190,15 +184,33 @@ pub(crate) struct DeclaredRead {
     pub(crate) kind: Kind,
     selection: Selection,
     pub(crate) type_id: TypeId,
+    is_namespaced: bool,
+    right: fn() -> Right,
     open: fn(&Cache, &DeclaredRead, &Namespaces) -> Box<dyn AnyInformer>,
 }
 
 impl DeclaredRead {
+    /// What its watch asks of the API server, in a program that is not confined.
+    pub(crate) fn right(&self) -> Right {
+        let mut right = (self.right)();
+        if let Namespaces::Only(these) = &self.selection.namespaces
+            && self.is_namespaced
+        {
+            right = these.iter().fold(right, |right, ns| right.in_namespace(ns));
+        }
+        match self.selection.fields.only_name() {
+            Some(name) => right.named(name),
+            None => right,
+        }
+    }
+
     pub(crate) fn new<K: Typed>(selection: Selection) -> Self {
         DeclaredRead {
             kind: Kind::of::<K>(),
             selection,
             type_id: TypeId::of::<K>(),
+            is_namespaced: K::is_namespaced(),
+            right: || Right::of::<K>(Verb::List | Verb::Watch),
             open: |cache, read, namespaces| {
                 let selection = within::<K>(&read.selection, namespaces);
                 Box::new(cache.informer::<K>(read.kind.clone(), selection))

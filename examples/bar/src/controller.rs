@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::Deployment;
 use sendo::{
     Action, Context, Controller, Error, EventSeverity::*, Index, Manager, ObjectExt, Patch, Result,
-    Uid,
+    Uid, Verb,
 };
 use serde_json::json;
 
@@ -19,6 +19,8 @@ pub fn manager() -> Manager {
     Manager::new("bar-controller").defines::<Bar>().controller(
         Controller::new::<Bar>()
             .owns::<Deployment>()
+            // Fewer verbs than owning implies: its role has what it uses, and no more.
+            .writes::<Deployment>(Verb::Create | Verb::Patch | Verb::Delete)
             .index(&OWNED)
             .reconcile(reconcile),
     )

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use sendo::client::{CleanUp, Finalizer};
 use sendo::conditions::{self, News};
 use sendo::handler::map;
 use sendo::predicate::{annotations_changed, generation_changed};
 use sendo::{
     Action, Context, Controller, EventSeverity::*, Manager, ObjectExt, ObjectKey, Reader,
-    Reconcile, Result, on_leader, source,
+    Reconcile, Result, Right, Verb, on_leader, source,
 };
 
 use crate::Options;
@@ -44,6 +45,9 @@ pub(crate) fn manager(options: Options) -> Manager {
         }));
     metrics.register(program).controller(
         Controller::new::<StorageBucket>()
+            .with_finalizer()
+            // The one Secret that a bucket names, when it is checked; none is watched.
+            .needs(Right::of::<Secret>(Verb::Get))
             // Not for changes that a check itself writes.
             .when(generation_changed() | annotations_changed())
             .watches(

@@ -27,7 +27,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use sendo::handler::{map, map_object};
 use sendo::source::{self, kind};
-use sendo::{Controller, Manager, ObjectExt, everywhere, on_leader};
+use sendo::{Controller, Manager, ObjectExt, Right, Verb, everywhere, on_leader};
 
 use controller::{BY_NAMESPACE, BY_TEAM, Counters, OWNED, Tenants};
 
@@ -96,10 +96,17 @@ pub fn manager(options: Options) -> Manager {
         }))
         .controller(
             Controller::new::<Tenant>()
+                .with_finalizer()
                 .owns::<Role>()
+                // It gives rights that it does not have itself: nothing less than these two lets it.
+                .writes::<Role>(Verb::Create | Verb::Update | Verb::Bind | Verb::Escalate)
+                .needs(Right::of::<Role>(Verb::Get))
                 .owns::<RoleBinding>()
+                .writes::<RoleBinding>(Verb::Create | Verb::Update)
+                .needs(Right::of::<RoleBinding>(Verb::Get))
                 // By name, too: a namespace of another owner concerns the tenant whose spec has its name.
                 .owns::<Namespace>()
+                .writes::<Namespace>(Verb::Create | Verb::Delete)
                 .watches(
                     kind::<Namespace>(),
                     map_object(|namespace: &Namespace, cx| {

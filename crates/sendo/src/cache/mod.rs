@@ -138,7 +138,8 @@ impl Cache {
         Cache {
             shared: Arc::new(CacheShared {
                 transport: Transport::new(client, clock, &options.name, options.timeout)
-                    .with_metrics(options.metrics.clone()),
+                    .with_metrics(options.metrics.clone())
+                    .with_rights(options.rights.clone()),
                 world,
                 options,
                 informers: Mutex::default(),

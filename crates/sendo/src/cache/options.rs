@@ -13,6 +13,7 @@ use super::reader::blank;
 use super::selection::{Namespaces, Selection};
 use crate::metrics::ClientMetrics;
 use crate::object::{Kind, Object, Typed};
+use crate::rights::DeclaredRights;
 
 /// Choices for all informers of a cache.
 #[derive(Clone, Debug)]
@@ -34,6 +35,9 @@ pub struct CacheOptions {
     pub streaming: bool,
     /// Where requests are counted. Nowhere by default.
     pub metrics: Option<ClientMetrics>,
+    /// The lists and watches that are sent; others are refused before. All by
+    /// default: a [`Manager`](crate::Manager) gives its cache what it has declared.
+    pub rights: Option<DeclaredRights>,
     /// Other choices for some kinds. None by default.
     pub kinds: PerKind,
 }
@@ -61,6 +65,7 @@ impl Default for CacheOptions {
             resync: None,
             streaming: true,
             metrics: None,
+            rights: None,
             kinds: PerKind::default(),
         }
     }

@@ -239,6 +239,14 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
+    /// The one name that is selected, if nothing else is required.
+    pub(crate) fn only_name(&self) -> Option<&str> {
+        match &self.requirements[..] {
+            [one] if one.equal && one.path == "metadata.name" => Some(&one.value),
+            _ => None,
+        }
+    }
+
     /// Whether an object is selected, as far as its JSON says.
     ///
     /// A field that is not there counts as empty. The few selectable fields

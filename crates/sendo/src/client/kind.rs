@@ -21,7 +21,7 @@ use super::target::Target;
 use crate::cache::{Selection, Wanted};
 use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 use crate::owner::{check_controller, set_controller};
-use crate::transport::{Error, Request, Transport, to_json};
+use crate::transport::{Error, Request, Transport, to_json, type_hint};
 
 /// The writes and live reads of one kind, for kinds known only at run time.
 /// Where the type knows its kind, [`Client`] has the same methods.
@@ -177,6 +177,7 @@ impl<K: Object> KindClient<K> {
     /// The object as the API server has it now, `None` if there is none.
     pub async fn live_get(&self, key: &ObjectKey) -> Result<Option<K>, Error> {
         let request = Request::get(self.object_path(key)?).accept(self.accept());
+        let request = request.about(type_hint::<K>());
         match self.transport().send(&request).await {
             Ok(answer) => decode(&request, &answer).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
@@ -190,6 +191,7 @@ impl<K: Object> KindClient<K> {
         for namespace in selection.scopes() {
             let path = self.kind.path(namespace.as_deref());
             let request = Request::get(path).accept(self.accept_list());
+            let request = request.about(type_hint::<K>());
             let request = selection.restrict(request).query("limit", "500");
             all.extend(self.pages(request).await?);
         }
@@ -293,7 +295,7 @@ impl<K: Object> KindClient<K> {
     }
 
     pub(super) fn write(&self, method: Method, path: String) -> Request {
-        self.client.write(method, path)
+        self.client.write(method, path).about(type_hint::<K>())
     }
 
     async fn send_object(&self, request: Request, object: &K) -> Result<K, Error> {
@@ -309,7 +311,8 @@ impl<K: Object> KindClient<K> {
 
     async fn send_patch(&self, path: String, patch: Patch) -> Result<K, Error> {
         let request = self.client.patch_request(path, &patch)?;
-        self.send(request.accept(self.accept())).await
+        let request = request.accept(self.accept()).about(type_hint::<K>());
+        self.send(request).await
     }
 
     /// Sends a write that is answered with the object, and shows the cache what came of it.

@@ -22,6 +22,7 @@ use sendo_world::World;
 use crate::cache::{Cache, Selection};
 use crate::metrics::ClientMetrics;
 use crate::object::{Kind, Object, Typed};
+use crate::rights::DeclaredRights;
 use crate::transport::{Request, Retries, Transport};
 
 pub use delete::{Delete, Deletion, Propagation};
@@ -76,6 +77,9 @@ pub struct ClientOptions {
     pub rate: Option<Arc<RateLimit>>,
     /// Where requests are counted. Nowhere by default.
     pub metrics: Option<ClientMetrics>,
+    /// The requests that are sent; others are refused before. All by default: a
+    /// [`Manager`](crate::Manager) gives its clients what it has declared.
+    pub rights: Option<DeclaredRights>,
 }
 
 /// A connection to the API server by `config`, on which each request is sent once.
@@ -95,6 +99,7 @@ impl Default for ClientOptions {
             timeout: Duration::from_secs(30),
             rate: None,
             metrics: None,
+            rights: None,
         }
     }
 }
@@ -108,6 +113,7 @@ impl Client {
         let transport = Transport::new(client, clock, &options.name, options.timeout)
             .with_retries(retries)
             .with_rate(options.rate)
+            .with_rights(options.rights)
             .with_metrics(options.metrics);
         Client {
             shared: Arc::new(Shared {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::problem::Problem;
+use super::rights::Gathered;
 use super::watch::Watch;
 use super::worker::{AddIndex, Job, Plan};
 use super::{Action, Controller, Declaration, Elected, Reconcile, ReconcileKey, Settings, Watches};
@@ -18,10 +19,11 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::handler::{self, Handler};
 use crate::metrics::{Metric, OwnMetric, own_metric};
-use crate::object::{Kind, ObjectKey, Typed};
+use crate::object::{Kind, ObjectKey, Typed, short_type_name};
 use crate::predicate::Predicate;
 use crate::queue::{Backoff, Limiter};
-use crate::reader::{DeclaredRead, short_type_name};
+use crate::reader::DeclaredRead;
+use crate::rights::{Right, Verbs};
 use crate::source::{self, KindSource, Source};
 use crate::{Event, client};
 
@@ -39,6 +41,7 @@ struct Parts<Q> {
     problems: Vec<Problem>,
     metrics: Vec<OwnMetric>,
     component: Option<String>,
+    rights: Gathered,
 }
 
 /// A declared index.
@@ -67,6 +70,7 @@ impl<Q: Key> Parts<Q> {
             problems: Vec::new(),
             metrics: Vec::new(),
             component: None,
+            rights: Gathered::default(),
         }
     }
 
@@ -132,6 +136,8 @@ impl<Q: Key> Parts<Q> {
             elected: self.settings.elected,
             timeout: self.settings.timeout,
         };
+        let is_of_any_kind = self.watches.iter().any(|watch| watch.is_of_any_kind);
+        let rights = self.rights.rights(&self.settings.reads, is_of_any_kind);
         let component = self.component.unwrap_or_else(|| self.name.clone());
         let plan = Plan {
             name: self.name,
@@ -146,6 +152,7 @@ impl<Q: Key> Parts<Q> {
             handles,
             metrics: self.metrics,
             component,
+            rights,
             prepare: Box::new(move |surroundings| plan.prepare(surroundings)),
         }
     }
@@ -196,6 +203,30 @@ macro_rules! settings {
             self
         }
 
+        /// Declares that it writes objects of a kind: `.writes::<Secret>(Verb::Create | Verb::Patch)`.
+        /// [`rights`](crate::rights) has the words.
+        ///
+        /// For a kind that it owns, these verbs are instead of those that owning implies,
+        /// which are all that the client's methods take.
+        pub fn writes<W: Typed>(mut self, verbs: impl Into<Verbs>) -> Self {
+            self.parts.rights.writes::<W>(verbs.into());
+            self
+        }
+
+        /// Declares any other right that it needs: live reads, subresources, objects by
+        /// their names, kinds that are known only at run time.
+        pub fn needs(mut self, right: Right) -> Self {
+            self.parts.rights.needs.push(right);
+            self
+        }
+
+        /// Declares that it records no events. Without this the program asks for the
+        /// right to write them.
+        pub fn without_events(mut self) -> Self {
+            self.parts.rights.records_no_events();
+            self
+        }
+
         /// Keeps an index over a kind that the controller watches or reads. One
         /// over another kind is among the [problems](crate::Manager::problems).
         pub fn index<C: Typed, V: IndexValue>(mut self, index: &'static Index<C, V>) -> Self {
@@ -241,9 +272,11 @@ macro_rules! settings {
 
 impl<K: Typed> ForObjects<K> {
     pub(super) fn new() -> Self {
+        let mut parts = Parts::new(Kind::of::<K>().kind.to_lowercase());
+        parts.rights.controls::<K>();
         ForObjects {
             primary: source::kind(),
-            parts: Parts::new(Kind::of::<K>().kind.to_lowercase()),
+            parts,
         }
     }
 
@@ -261,9 +294,21 @@ impl<K: Typed> ForObjects<K> {
         self
     }
 
+    /// Declares that it keeps a finalizer on objects of `K`: it may then patch them,
+    /// which [`Context::finalizer`] does.
+    pub fn with_finalizer(mut self) -> Self {
+        self.parts.rights.has_finalizer();
+        self
+    }
+
     /// Watches a kind whose objects are controlled by a `K`: an event of one
     /// reconciles its controller.
+    ///
+    /// It declares the rights that owning takes: to get, create, update, patch and
+    /// delete objects of `C`, and to block the deletion of their owner. Where
+    /// [`writes`](Self::writes) names `C`, its verbs are instead of the first five.
     pub fn owns<C: Typed>(mut self) -> Self {
+        self.parts.rights.owns::<C>();
         if K::is_namespaced() && !C::is_namespaced() {
             self.parts.problems.push(Problem::OwnsAcrossNamespaces {
                 owner: Kind::of::<K>(),
@@ -288,7 +333,8 @@ impl<K: Typed> ForObjects<K> {
     ///
     /// Only part of a kind is watched with
     /// `.watches(kind::<C>().selecting(…), handler::controller_owner::<K, C>())`.
-    pub fn owns_when<C: Typed>(self, predicate: Predicate<C>) -> Self {
+    pub fn owns_when<C: Typed>(mut self, predicate: Predicate<C>) -> Self {
+        self.parts.rights.owns::<C>();
         let source = source::kind::<C>().when(predicate);
         self.watches(source, handler::controller_owner::<K, C>())
     }

@@ -22,6 +22,7 @@ mod builder;
 mod dynamic;
 mod problem;
 mod reconcile;
+mod rights;
 mod watch;
 mod workbench;
 mod worker;
@@ -41,10 +42,12 @@ use crate::metrics::{OwnMetric, Registry};
 use crate::object::Kind;
 use crate::queue::Limiter;
 use crate::reader::DeclaredRead;
+use crate::transport::GuardedKube;
 
 pub use builder::{ForKeys, ForObjects, Key};
 pub use dynamic::{WatchId, Watches};
 pub use reconcile::{Reconcile, ReconcileKey};
+pub(crate) use rights::{ControllerRights, EventsOf};
 
 pub use crate::action::Action;
 
@@ -58,6 +61,7 @@ pub struct Controller {
     pub(crate) metrics: Vec<OwnMetric>,
     /// The component that its events name.
     pub(crate) component: String,
+    pub(crate) rights: ControllerRights,
     pub(crate) prepare: Box<dyn FnOnce(Surroundings) -> Prepared + Send>,
 }
 
@@ -130,7 +134,7 @@ impl fmt::Debug for Controller {
 pub(crate) struct Surroundings {
     pub(crate) cache: Cache,
     pub(crate) client: Client,
-    pub(crate) kube: kube::Client,
+    pub(crate) kube: GuardedKube,
     pub(crate) metrics: Registry,
     pub(crate) recorder: crate::events::Recorder,
     /// The world of this controller alone.

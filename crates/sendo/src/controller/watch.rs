@@ -19,6 +19,8 @@ pub(crate) struct Watch<Q> {
     pub(crate) name: String,
     /// The kind it watches, if it watches one: that may be read too.
     pub(crate) read: Option<DeclaredRead>,
+    /// Whether it watches kinds that are known only at run time.
+    pub(crate) is_of_any_kind: bool,
     pump: Box<dyn FnOnce(Pump<Q>) -> BoxFuture<'static, ()> + Send>,
 }
 
@@ -37,6 +39,7 @@ impl<Q: Key> Watch<Q> {
         Watch {
             name: source.name().to_owned(),
             read: source.read.clone(),
+            is_of_any_kind: source.is_of_any_kind,
             pump: Box::new(move |pump| Box::pin(run(source, handler, pump))),
         }
     }

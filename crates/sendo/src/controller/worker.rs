@@ -65,7 +65,7 @@ impl<Q: Key> Plan<Q> {
             controller: self.name.clone(),
             opening: Opening {
                 cache: cache.clone(),
-                client: surroundings.kube.clone(),
+                client: surroundings.kube.for_discovery().clone(),
                 world: world.clone(),
                 metrics: surroundings.metrics.clone(),
                 name: self.name.clone(),

@@ -22,6 +22,7 @@ mod definitions;
 mod edge;
 mod elect;
 mod problems;
+mod rights;
 mod run;
 mod runnable;
 mod running;
@@ -41,10 +42,12 @@ use crate::error::{Error, Result};
 use crate::metrics::{Metric, OwnMetric, own_metric};
 use crate::object::{Kind, Object, Typed};
 use crate::reader::DeclaredRead;
+use crate::rights::{Right, Verbs};
 
 #[cfg(feature = "args")]
 pub use args::Args;
 pub use config::{ClientOf, Config};
+pub use rights::RightsOptions;
 pub use runnable::{RunContext, Runnable, elected_alone, everywhere, on_leader};
 pub use running::Running;
 pub use stop::DidNotStop;
@@ -60,6 +63,7 @@ pub struct Manager {
     pub(crate) controllers: Vec<Controller>,
     pub(crate) runnables: Vec<Runnable>,
     pub(crate) reads: Vec<DeclaredRead>,
+    pub(crate) needs: Vec<Right>,
     pub(crate) checks: Vec<Check>,
     pub(crate) cache: CacheOptions,
     pub(crate) definitions: Definitions,
@@ -84,6 +88,7 @@ impl Manager {
             controllers: Vec::new(),
             runnables: Vec::new(),
             reads: Vec::new(),
+            needs: Vec::new(),
             checks: Vec::new(),
             cache: CacheOptions {
                 name: name.to_owned(),
@@ -123,6 +128,21 @@ impl Manager {
     pub fn reads<K: Typed>(mut self) -> Self {
         self.reads
             .push(DeclaredRead::new::<K>(Selection::default()));
+        self
+    }
+
+    /// Declares that the program writes objects of a kind, a runnable of it for
+    /// example: `.writes::<Secret>(Verb::Create | Verb::Patch)`. A controller declares what it
+    /// writes by itself. A write that nothing declares is refused before it is sent;
+    /// see [`rights`](crate::rights).
+    pub fn writes<K: Typed>(self, verbs: impl Into<Verbs>) -> Self {
+        self.needs(Right::of::<K>(verbs))
+    }
+
+    /// Declares any other right that the program needs: live reads, subresources,
+    /// objects by their names, kinds that are known only at run time.
+    pub fn needs(mut self, right: Right) -> Self {
+        self.needs.push(right);
         self
     }
 
@@ -207,7 +227,8 @@ impl Manager {
     /// [`Manager::run`] refuses to start a program with problems.
     ///
     /// Found are: parts without a name or with one that is taken or that the API
-    /// server would refuse, controllers that could never start, indexes over kinds
+    /// server would refuse, controllers that could never start or that watch every kind
+    /// without the right to, indexes over kinds
     /// that are not declared, owners that cannot own, checks of one name, and
     /// versions of a kind that contradict each other.
     pub fn problems(&self) -> Vec<String> {

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Config, Manager};
+use http::Method;
+
+use super::{Config, Manager, RightsOptions};
 use crate::controller::Elected;
+use crate::rights::{Attributes, DeclaredRights};
 
 /// The most characters of a field manager's name (apimachinery,
 /// apis/meta/v1/validation: `FieldManagerMaxLength`).
@@ -18,6 +21,7 @@ pub(super) fn find(manager: &Manager) -> Vec<String> {
     let mut problems = manager.definitions.problems();
     names(manager, &mut problems);
     checks(manager, &mut problems);
+    kinds_of_run_time(manager, &mut problems);
     let mut handles = BTreeSet::new();
     for controller in &manager.controllers {
         let name = controller.name();
@@ -101,6 +105,30 @@ fn checks(manager: &Manager, problems: &mut Vec<String>) {
                 check.name
             ));
         }
+    }
+}
+
+/// A watch of every kind takes a right that names them all.
+fn kinds_of_run_time(manager: &Manager, problems: &mut Vec<String>) {
+    let rights = DeclaredRights::new(&manager.name, manager.rights(&RightsOptions::default()));
+    let may = |query| {
+        // No kind is called so: only a right to all of them permits it.
+        let request = Attributes::new(&Method::GET, "/apis/*/v1/*", query);
+        request.is_some_and(|request| rights.permits(&request))
+    };
+    if may("") && may("watch=true") {
+        return;
+    }
+    let of_any_kind = manager
+        .controllers
+        .iter()
+        .filter(|c| c.rights.is_of_any_kind);
+    for controller in of_any_kind {
+        let name = controller.name();
+        problems.push(format!(
+            "the controller `{name}` watches every kind, and the program does not declare that it \
+             may: add `.needs(Right::resource(\"*\", \"*\", Verb::List | Verb::Watch))`"
+        ));
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use super::stop::{Part, Parts};
 use super::{Check, Config, Manager, RunContext, Runnable, Running, definitions};
 use crate::cache::{Cache, CacheOptions, Readiness};
-use crate::client::{Client, ClientOptions, RateLimit};
+use crate::client::{Client, ClientOptions, RateLimit, WriteGate};
 use crate::controller::{BusyKeys, Controller, Elected, Prepared, Surroundings};
 use crate::election::{Election, Gate};
 use crate::error::{Error, Result, Undeclared, panic_message};
@@ -24,7 +24,9 @@ use crate::health::{self, Probes};
 use crate::metrics::{ClientMetrics, EventMetrics, Registry};
 use crate::metrics_server;
 use crate::reader::{DeclaredRead, Reader};
+use crate::rights::DeclaredRights;
 use crate::serve::Listener;
+use crate::transport::GuardedKube;
 
 impl Manager {
     /// Runs until something fails or the world's tasks are stopped.
@@ -56,7 +58,9 @@ impl Manager {
             register(&metrics).map_err(Error::terminal)?;
         }
         let requests = ClientMetrics::new(&metrics, &config.host);
+        let rights = self.declared_rights(&config);
         let options = CacheOptions {
+            rights: Some(rights.clone()),
             metrics: Some(requests.clone()),
             resync: config.resync,
             ..self.cache.clone()
@@ -73,6 +77,7 @@ impl Manager {
             cache: cache.clone(),
             metrics: metrics.clone(),
             requests,
+            rights,
             rate,
             stop: stop.clone(),
             release: Stop::new(),
@@ -193,6 +198,7 @@ pub(super) struct Life {
     cache: Cache,
     pub(super) metrics: Registry,
     requests: ClientMetrics,
+    rights: DeclaredRights,
     rate: Option<Arc<RateLimit>>,
     stop: Stop,
     /// Cancelled when the lease may be given back: all that the leader did has ended.
@@ -377,9 +383,9 @@ impl Life {
         let recorder = self.recorder(&name, &controller.component);
         let surroundings = Surroundings {
             cache: self.cache.clone(),
+            kube: self.kube(&name, gates.writes.as_ref()),
             client: self.client(&name, &world, gates.writes),
             leads: gates.leads,
-            kube: self.config.client_of(&name),
             metrics: self.metrics.clone(),
             recorder,
             world: world.clone(),
@@ -436,6 +442,7 @@ impl Life {
         let options = ClientOptions {
             rate: self.rate.clone(),
             metrics: Some(self.requests.clone()),
+            rights: Some(self.rights.clone()),
             name: name.to_owned(),
             ..ClientOptions::default()
         };
@@ -447,6 +454,12 @@ impl Life {
         }
     }
 
+    /// The same as a client of the `kube` crate.
+    fn kube(&self, part: &str, gate: Option<&Gate>) -> GuardedKube {
+        let gate = gate.map(|gate| Arc::new(gate.clone()) as Arc<dyn WriteGate>);
+        GuardedKube::new(self.config.client_of(part), self.rights.clone(), gate)
+    }
+
     fn runnable(&self, runnable: Runnable, reads: &[DeclaredRead], gates: Gates) -> Work {
         let name = runnable.name;
         let world = self.worlds.for_group(runnable.elected).child(&name);
@@ -454,6 +467,7 @@ impl Life {
         let reader = Reader::open(&name, reads, &self.cache, &world, namespaces);
         let cx = RunContext {
             reader: reader.clone(),
+            kube: self.kube(&self.name, gates.writes.as_ref()),
             client: self.client(&self.name, &world, gates.writes),
             leads: gates.leads,
             world: world.clone(),

@@ -15,6 +15,7 @@ use crate::election::Gate;
 use crate::error::Result;
 use crate::object::{ObjectKey, Typed};
 use crate::reader::Reader;
+use crate::transport::GuardedKube;
 
 /// A named piece of work that starts with the manager and ends with it.
 ///
@@ -81,6 +82,7 @@ where
 pub struct RunContext {
     pub(crate) reader: Reader,
     pub(crate) client: Client,
+    pub(crate) kube: GuardedKube,
     pub(crate) leads: Gate,
     pub(crate) world: World,
 }
@@ -123,6 +125,11 @@ impl RunContext {
     /// The client: writes, and reads of the API server itself.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// A client of the `kube` crate; see [`Context::kube`](crate::Context::kube).
+    pub fn kube(&self) -> kube::Client {
+        self.kube.client()
     }
 
     /// The wall time.

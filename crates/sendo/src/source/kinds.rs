@@ -36,6 +36,10 @@ const RESCAN_SOON: Duration = Duration::from_millis(200);
 /// watched again. Each event names its kind; [`Reader::list_of`](crate::Reader::list_of)
 /// reads the cached objects.
 ///
+/// Which kinds that will be is not known before: the program declares that it may
+/// read them all, with
+/// [`.needs(Right::resource("*", "*", Verb::List | Verb::Watch))`](crate::Manager::needs).
+///
 /// The workers wait until all kinds there are have been listed. A kind that cannot
 /// be listed for half a minute, as one whose conversion fails, is waited for no
 /// longer: it goes on being tried, and its objects come when it can be.
@@ -78,7 +82,7 @@ impl EveryKind {
 
 impl From<EveryKind> for Source<(Kind, Event<AnyMeta>)> {
     fn from(declared: EveryKind) -> Self {
-        Source::new("every kind", move |opening: Opening| {
+        let mut source = Source::new("every kind", move |opening: Opening| {
             // Before the first event: a handler may look at any kind.
             for prepare in &declared.prepare {
                 prepare(&opening.cache);
@@ -92,7 +96,9 @@ impl From<EveryKind> for Source<(Kind, Event<AnyMeta>)> {
                 streams: SelectAll::new(),
             };
             from_task(&world, "every kind", receiver, |_| scan.run(sender)).boxed()
-        })
+        });
+        source.is_of_any_kind = true;
+        source
     }
 }
 

@@ -42,6 +42,8 @@ pub enum Item<E> {
 pub struct Source<E> {
     name: String,
     pub(crate) read: Option<DeclaredRead>,
+    /// Whether it watches kinds that are known only at run time.
+    pub(crate) is_of_any_kind: bool,
     passes: Box<dyn Fn(&E) -> bool + Send + Sync>,
     urgency: fn(&E) -> (Priority, Reason),
     open: Box<dyn FnOnce(Opening) -> BoxStream<'static, Item<E>> + Send>,
@@ -80,6 +82,7 @@ impl<E> Source<E> {
         Source {
             name: name.into(),
             read: None,
+            is_of_any_kind: false,
             passes: Box::new(|_| true),
             urgency: |_| (Priority::NORMAL, Reason::EVENT),
             open: Box::new(open),

@@ -7,6 +7,7 @@ use kube::core::response::StatusDetails;
 
 use crate::object::Kind;
 use crate::owner::OwnerError;
+use crate::rights::UndeclaredRequest;
 
 /// Why a request did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -38,9 +39,20 @@ pub enum Error {
     /// The request was not sent, because the object cannot have that owner.
     #[error(transparent)]
     Owner(#[from] OwnerError),
+    /// The request was not sent, because the program does not declare it; see
+    /// [`rights`](crate::rights).
+    #[error(transparent)]
+    Undeclared(#[from] UndeclaredRequest),
 }
 
 impl Error {
+    /// A write that was not sent, as this process does not lead any more.
+    pub(super) fn not_the_leader(request: impl std::fmt::Display) -> Self {
+        Error::Refused(format!(
+            "{request}: this process is not the leader any more, and only the leader may write"
+        ))
+    }
+
     /// The HTTP status code of the answer, 0 if there was none.
     pub fn code(&self) -> u16 {
         self.answer().0

@@ -4,6 +4,7 @@
 mod error;
 #[cfg(test)]
 pub(crate) mod fake_api;
+mod guarded;
 mod intercept;
 mod rate;
 mod request;
@@ -11,6 +12,7 @@ mod retry;
 
 pub use error::Error;
 pub(crate) use error::{to_json, without_values};
+pub(crate) use guarded::{GuardedKube, type_hint};
 pub use intercept::{Call, Interceptor};
 pub use rate::{Rate, RateLimit};
 pub use request::WriteGate;

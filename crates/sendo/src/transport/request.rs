@@ -15,10 +15,12 @@ use kube::core::response::StatusDetails;
 use sendo_world::{Clock, Moment};
 
 use super::error::{Error, without_values};
+use super::guarded::APPLY;
 use super::intercept::{Call, Interceptor};
 use super::rate::RateLimit;
 use super::retry::Retries;
 use crate::metrics::ClientMetrics;
+use crate::rights::DeclaredRights;
 
 const JSON: &str = "application/json";
 
@@ -31,6 +33,8 @@ pub(crate) struct Request {
     accept: &'static str,
     content_type: &'static str,
     body: Bytes,
+    /// How the program calls the type of the objects, if it has one.
+    kind: Option<fn() -> String>,
 }
 
 impl Request {
@@ -42,6 +46,7 @@ impl Request {
             accept: JSON,
             content_type: JSON,
             body: Bytes::new(),
+            kind: None,
         }
     }
 
@@ -70,6 +75,12 @@ impl Request {
         } else {
             self
         }
+    }
+
+    /// Names the type of the objects, for the error of a request that is not declared.
+    pub(crate) fn about(mut self, kind: Option<fn() -> String>) -> Self {
+        self.kind = kind;
+        self
     }
 
     pub(crate) fn accept(mut self, accept: &'static str) -> Self {
@@ -172,6 +183,7 @@ pub(crate) struct Transport {
     user_agent: HeaderValue,
     timeout: Duration,
     gate: Option<Arc<dyn WriteGate>>,
+    rights: Option<DeclaredRights>,
     retries: Option<Retries>,
     rate: Option<Arc<RateLimit>>,
     metrics: Option<ClientMetrics>,
@@ -190,6 +202,7 @@ impl Transport {
                 .unwrap_or_else(|_| HeaderValue::from_static("sendo")),
             timeout,
             gate: None,
+            rights: None,
             retries: None,
             rate: None,
             metrics: None,
@@ -199,6 +212,12 @@ impl Transport {
 
     pub(crate) fn with_gate(mut self, gate: Arc<dyn WriteGate>) -> Self {
         self.gate = Some(gate);
+        self
+    }
+
+    /// Sends only what is declared.
+    pub(crate) fn with_rights(mut self, rights: Option<DeclaredRights>) -> Self {
+        self.rights = rights;
         self
     }
 
@@ -224,6 +243,7 @@ impl Transport {
 
     /// The whole answer. The time-out covers all attempts, and the wait for a turn.
     pub(crate) async fn send(&self, request: &Request) -> Result<Bytes, Error> {
+        self.check_declared(request)?;
         for interceptor in &self.interceptors {
             interceptor.before(&request.as_call())?;
         }
@@ -253,8 +273,18 @@ impl Transport {
 
     /// An answer that goes on: the time-out covers its beginning only.
     pub(crate) async fn open(&self, request: &Request) -> Result<Body, Error> {
+        self.check_declared(request)?;
         let answer = self.within(self.timeout, request, self.answer(request));
         Ok(answer.await?.into_body())
+    }
+
+    fn check_declared(&self, request: &Request) -> Result<(), Error> {
+        let Some(rights) = &self.rights else {
+            return Ok(());
+        };
+        let line = (&*request.path, request.query.trim_start_matches('?'));
+        let applies = request.content_type.starts_with(APPLY);
+        Ok(rights.check(&request.method, line, applies, request.kind)?)
     }
 
     async fn attempts(&self, request: &Request, limit: Duration) -> Result<Bytes, Error> {
@@ -291,9 +321,7 @@ impl Transport {
         };
         match gate.open_for() {
             Some(left) => Ok(left.min(self.timeout)),
-            None => Err(Error::Refused(format!(
-                "{request}: this process is not the leader any more, and only the leader may write"
-            ))),
+            None => Err(Error::not_the_leader(request)),
         }
     }
 

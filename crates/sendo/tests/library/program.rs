@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 use k8s_openapi::api::core::v1::Namespace;
 use sendo::manager::Args;
+use sendo::rights::{Right, Verb};
 use sendo::{Manager, everywhere};
 
 /// Says how the program ends; without it, this is not the program.
@@ -48,7 +49,10 @@ fn program() {
         false => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = runtime.enable_all().build();
-    let run = Manager::new("program").runnable(work).run_with(args);
+    let run = Manager::new("program")
+        .needs(Right::of::<Namespace>(Verb::Get))
+        .runnable(work)
+        .run_with(args);
     runtime.unwrap().block_on(run).unwrap();
 }
 

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use sendo::cache::KindOptions;
 use sendo::predicate::{created, generation_changed, label, selected, updated};
 use sendo::queue::Priority;
+use sendo::rights::Verb;
 use sendo::{
     Action, Context, Controller, Error, Manager, ObjectExt, ObjectKey, Patch, Reconcile, Result,
     handler, source,
@@ -88,6 +89,7 @@ async fn each_result_has_its_consequence() {
         }
     };
     let controller = Controller::new::<ConfigMap>()
+        .writes::<ConfigMap>(Verb::Update)
         .workers(16)
         .timeout(10 * SECOND)
         .reconcile(reconcile);
@@ -337,7 +339,9 @@ async fn what_finds_its_object_gone_is_no_failure() {
             Ok(Action::done())
         }
     };
-    let controller = Controller::new::<ConfigMap>().reconcile(reconcile);
+    let controller = Controller::new::<ConfigMap>()
+        .writes::<ConfigMap>(Verb::Patch)
+        .reconcile(reconcile);
     place.create("a").await;
     let running = place
         .run(Manager::new("program").controller(controller))

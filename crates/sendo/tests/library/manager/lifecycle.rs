@@ -8,6 +8,7 @@ use sendo::cache::Namespaces;
 use sendo::controller::Watches;
 use sendo::manager::DidNotStop;
 use sendo::predicate::generation_changed;
+use sendo::rights::Verb;
 use sendo::{
     Action, Category, Context, Controller, Elected, Error, Index, Manager, ObjectExt, ObjectKey,
     Reader, Undeclared, everywhere, handler, on_leader, source,
@@ -108,6 +109,7 @@ async fn who_writes_stops_before_who_serves_and_runnables_start_with_their_cache
     });
     let manager = Manager::new("program")
         .reads::<ConfigMap>()
+        .writes::<ConfigMap>(Verb::Create)
         .runnable(reader);
     let running = place.run(manager).await;
     place.pass(SECOND).await;

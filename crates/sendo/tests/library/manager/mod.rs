@@ -7,6 +7,7 @@ mod controllers;
 mod election;
 mod lifecycle;
 mod observed;
+mod rights;
 mod sources;
 mod writes;
 

@@ -10,6 +10,7 @@ use kube::CustomResourceExt;
 use sendo::election::ElectionOptions;
 use sendo::health::{Checks, Report};
 use sendo::metrics::Counter;
+use sendo::rights::Verb;
 use sendo::{Action, Context, Controller, EventSeverity, Manager, Running, Selection, World};
 
 use super::{Bar, Place, SECOND, Tracing, metric};
@@ -181,8 +182,9 @@ async fn a_reconcile_is_a_span_with_key_and_id_and_no_secret_is_logged() {
     let data = ByteString(word.as_bytes().to_vec());
     secret.data = Some([("word".to_owned(), data)].into());
     place.client.create(&secret).await.unwrap();
-    let controller =
-        Controller::new::<Secret>().reconcile(|secret: Arc<Secret>, cx: Context| async move {
+    let controller = Controller::new::<Secret>()
+        .writes::<Secret>(Verb::Create)
+        .reconcile(|secret: Arc<Secret>, cx: Context| async move {
             let mut other = Secret::clone(&secret);
             other.metadata.name = Some("not a name".to_owned());
             other.metadata.resource_version = None;

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::CustomResourceExt as _;
 use sendo::controller::Watches;
 use sendo::metrics::Format;
+use sendo::rights::{Right, Verb};
 use sendo::source::{self, AnyMeta, Item, Tick};
 use sendo::{
     Action, Context, Controller, Event, Index, Kind, Manager, ObjectExt, ObjectKey, Reader,
@@ -12,6 +13,11 @@ use sendo::{
 };
 
 use super::{Bar, BarSpec, HOUR, Log, Place, SECOND, Tracing, metric};
+
+/// The right to watch kinds that are known only at run time.
+fn every_kind_is_read() -> Right {
+    Right::resource("*", "*", Verb::List | Verb::Watch)
+}
 
 fn secret(name: &str) -> Secret {
     let mut secret = Secret::default();
@@ -216,6 +222,7 @@ async fn sources_come_and_go_while_a_controller_runs() {
     let controller = Controller::keyed::<String>("changing")
         .watches(idle, handler::map(|key: String, _: &sendo::Reader| [key]))
         .watches_also(&watches)
+        .needs(every_kind_is_read())
         .reconcile(writing_down(&log));
     let running = place
         .run(Manager::new("program").controller(controller))
@@ -256,6 +263,7 @@ async fn what_feeds_a_source_ends_when_the_source_is_taken_away() {
     let watches = Watches::<String>::new();
     let controller = Controller::keyed::<String>("changing")
         .watches_also(&watches)
+        .needs(every_kind_is_read())
         .reconcile(writing_down(&log));
     let manager = Manager::new("program").controller(controller);
     let running = manager.start(place.config("program")).unwrap();
@@ -311,6 +319,7 @@ async fn a_kind_that_cannot_be_listed_does_not_hold_up_every_other() {
         (kind.kind == "ConfigMap").then(|| event.object().name().to_owned())
     });
     let controller = Controller::keyed::<String>("all")
+        .needs(every_kind_is_read())
         .watches(source::every_kind(), maps)
         .reconcile(writing_down(&log));
     let is_lost = |request: &http::Request<_>| request.uri().path().ends_with("/bars");
@@ -357,6 +366,7 @@ async fn parts_of_a_kind_are_read_together() {
     let seen = log.clone();
     let name = || handler::map_object(|map: &ConfigMap, _: &Reader| [map.name().to_owned()]);
     let controller = Controller::keyed::<String>("parts")
+        .writes::<ConfigMap>(Verb::Update | Verb::Delete)
         .watches(part("red,purple"), name())
         .watches(part("blue,purple"), name())
         .index(&BY_VALUE)
@@ -441,6 +451,7 @@ async fn a_kind_that_goes_away_is_watched_no_more_and_nothing_is_wrong() {
         (kind.kind == "Bar").then(|| event.object().name().to_owned())
     });
     let controller = Controller::keyed::<String>("all")
+        .needs(every_kind_is_read())
         .watches(source::every_kind(), bars)
         .reconcile(writing_down(&log));
     let running = place
@@ -484,6 +495,7 @@ async fn an_index_over_every_kind_is_there_whoever_has_begun_to_watch_one() {
     let place = Place::new(1).await;
     let log = Log::default();
     let plain = Controller::keyed::<String>("plain")
+        .needs(every_kind_is_read())
         .watches(
             source::every_kind(),
             handler::map(|_: (Kind, Event<AnyMeta>), _: &Reader| None),

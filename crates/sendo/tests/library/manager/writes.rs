@@ -7,6 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget as Budget;
 use sendo::cache::{Cache, CacheOptions, Informer};
 use sendo::client::{CleanUp, Client, ClientOptions, Error, Finalizer, OperationResult};
 use sendo::conditions::{self, News};
+use sendo::rights::{Right, Verb};
 use sendo::{
     Action, Context, Controller, Kind, Manager, ObjectExt, ObjectKey, Random, Selection, Timestamp,
 };
@@ -121,7 +122,10 @@ async fn a_finalizer_is_there_before_the_work_and_goes_after_the_clean_up() {
             Ok(Action::done())
         }
     };
-    let controller = Controller::new::<ConfigMap>().reconcile(reconcile);
+    let controller = Controller::new::<ConfigMap>()
+        .with_finalizer()
+        .needs(Right::of::<ConfigMap>(Verb::Get))
+        .reconcile(reconcile);
     let running = place
         .run(Manager::new("program").controller(controller))
         .await;

@@ -1,0 +1,147 @@
+//! All rights of a program: those that its parts declare, and those that follow
+//! from how it runs.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::authentication::v1::TokenReview;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::events::v1::Event as SeriesEvent;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::{Config, Manager};
+use crate::cache::Namespaces;
+use crate::controller::{ControllerRights, Elected, EventsOf};
+use crate::events::EventsApi;
+use crate::object::ObjectExt;
+use crate::rights::{DeclaredRights, Right, Verb, Verbs};
+
+/// Where events about objects of no namespace are written.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// What of a program's configuration decides about its rights.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RightsOptions {
+    /// The namespaces that it watches; all by default.
+    pub namespaces: Namespaces,
+    /// The namespace and the name of the lease by which it elects a leader; none by default.
+    pub lease: Option<(String, String)>,
+    /// Whether it reviews who scrapes its metrics; not by default.
+    pub metrics_secure: bool,
+    /// Whether it installs its own kinds; not by default.
+    pub install_kinds: bool,
+    /// Which API its events are written to.
+    pub events: EventsApi,
+}
+
+impl RightsOptions {
+    pub(super) fn of_config(config: &Config) -> Self {
+        let election = config.election.as_ref();
+        RightsOptions {
+            namespaces: config.namespaces.clone(),
+            lease: election.map(|options| (options.namespace.clone(), options.name.clone())),
+            metrics_secure: config.metrics_secure,
+            install_kinds: config.install_kinds,
+            events: config.events,
+        }
+    }
+}
+
+impl Manager {
+    /// All rights that the program needs when it runs like this. Requests that need
+    /// another are refused before they are sent; see [`rights`](crate::rights).
+    pub fn rights(&self, options: &RightsOptions) -> Vec<Right> {
+        let mut rights: Vec<Right> = self.reads.iter().map(|read| read.right()).collect();
+        rights.extend(self.needs.iter().cloned());
+        for controller in &self.controllers {
+            rights.extend(controller.rights.rights.iter().cloned());
+            rights.extend(self.status_of(&controller.rights));
+            rights.extend(event_right(controller.rights.events, options.events));
+        }
+        if let Namespaces::Only(these) = &options.namespaces {
+            rights = rights
+                .into_iter()
+                .map(|right| right.confined_to(these))
+                .collect();
+        }
+        if let Some((namespace, name)) = &options.lease {
+            rights.extend(self.election_rights(namespace, name, options.events));
+        }
+        if options.metrics_secure {
+            rights.push(Right::of::<TokenReview>(Verb::Create));
+            rights.push(Right::of::<SubjectAccessReview>(Verb::Create));
+        }
+        if options.install_kinds {
+            rights.extend(self.definition_rights());
+        }
+        rights
+    }
+
+    pub(super) fn declared_rights(&self, config: &Config) -> DeclaredRights {
+        DeclaredRights::new(&self.name, self.rights(&RightsOptions::of_config(config)))
+    }
+
+    /// The status of a kind belongs to the program that defines it and controls it.
+    fn status_of(&self, controller: &ControllerRights) -> Option<Right> {
+        let kind = controller.primary.as_ref()?;
+        let mut definitions = self.definitions().iter();
+        let spec = &definitions
+            .find(|found| {
+                (&found.spec.group, &found.spec.names.plural) == (&kind.group, &kind.plural)
+            })?
+            .spec;
+        let subresources = spec.versions.iter().map(|version| &version.subresources);
+        let mut with_status = subresources.flatten().filter(|sub| sub.status.is_some());
+        with_status.next()?;
+        let status = Right::of_kind(kind, Verb::Patch).subresource("status");
+        Some(status.in_scope(spec.scope != "Cluster"))
+    }
+
+    /// The leases of the program and of the parts that are elected alone, and the
+    /// Event that says who leads.
+    fn election_rights(&self, namespace: &str, name: &str, api: EventsApi) -> Vec<Right> {
+        let controllers = self.declarations().map(|d| (&d.name, d.elected));
+        let runnables = self.runnables.iter().map(|r| (&r.name, r.elected));
+        let alone = controllers
+            .chain(runnables)
+            .filter(|part| part.1 == Elected::Alone);
+        let alone = alone.map(|(part, _)| format!("{name}-{part}"));
+        let leases: BTreeSet<String> = alone.chain([name.to_owned()]).collect();
+        let known = Right::of::<Lease>(Verb::Get | Verb::Update).in_namespace(namespace);
+        vec![
+            leases.iter().fold(known, |right, lease| right.named(lease)),
+            Right::of::<Lease>(Verb::Create).in_namespace(namespace),
+            event_of(api, Verb::Create.into()).in_namespace(namespace),
+        ]
+    }
+
+    fn definition_rights(&self) -> Vec<Right> {
+        if self.definitions().is_empty() {
+            return Vec::new(); // a right without names would be one to all
+        }
+        let known = Right::of::<CustomResourceDefinition>(Verb::Get | Verb::Update);
+        let names = self.definitions().iter().map(ObjectExt::name);
+        vec![
+            names.fold(known, |right, name| right.named(name)),
+            Right::of::<CustomResourceDefinition>(Verb::Create),
+        ]
+    }
+}
+
+/// What a recorder writes: new events, and counts of those that repeat.
+fn event_right(events: EventsOf, api: EventsApi) -> Option<Right> {
+    let right = event_of(api, Verb::Create | Verb::Patch);
+    match events {
+        EventsOf::Anything => Some(right),
+        EventsOf::ClusterScoped => Some(right.in_namespace(DEFAULT_NAMESPACE)),
+        EventsOf::Nothing => None,
+    }
+}
+
+fn event_of(api: EventsApi, verbs: Verbs) -> Right {
+    match api {
+        EventsApi::Core => Right::of::<Event>(verbs),
+        EventsApi::Series => Right::of::<SeriesEvent>(verbs),
+    }
+}
