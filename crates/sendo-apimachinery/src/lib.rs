@@ -1,6 +1,7 @@
 //! What server and tools know of Kubernetes objects: kinds, schemas, selectors, patches, codecs, Status.
 
 pub mod addresses;
+pub mod admission_expressions;
 pub mod cel;
 pub mod decode;
 pub mod definition_schema;

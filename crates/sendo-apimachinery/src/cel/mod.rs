@@ -15,6 +15,7 @@
 //! sets, optionals, two-variable comprehensions, regular expressions, URLs,
 //! quantities, addresses, versions and named formats.
 
+mod activation;
 mod check;
 mod constant;
 mod cost;
@@ -32,16 +33,25 @@ mod types;
 mod value;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+pub use activation::{Activation, Composed};
 pub(crate) use declare::with_resource_fields;
 pub use declare::{Declared, MAX_REQUEST, ObjectType};
 pub use escape::{escape, unescape};
 pub use eval::Fault;
+pub(crate) use functions::{AUTHORIZER, RESOURCE_CHECK};
 pub use issues::Issues;
 pub use types::Type;
-pub use value::{Key, List, Map, Text, Value};
+pub use value::{
+    Account, Authorization, Check, CheckTarget, Decision, JSON_PATCH, Key, List, Made, Map, OBJECT,
+    ResourceCheck, Text, Value,
+};
 
 use syntax::Parsed;
+
+/// The type of the variable that has composed variables as fields.
+const COMPOSED: &str = "kubernetes.variables";
 
 /// The most one evaluation may cost.
 pub const CALL_LIMIT: u64 = 1_000_000;
@@ -63,6 +73,8 @@ pub struct Variables<'d> {
     types: BTreeMap<&'static str, Type>,
     /// What sizes are looked up in, whatever the variable a path begins with.
     sizes: Option<&'d Declared>,
+    /// Whether expressions may make objects and patches.
+    patches: bool,
 }
 
 impl<'d> Variables<'d> {
@@ -71,6 +83,7 @@ impl<'d> Variables<'d> {
         Variables {
             types: BTreeMap::new(),
             sizes: Some(sizes),
+            patches: false,
         }
     }
 
@@ -79,6 +92,32 @@ impl<'d> Variables<'d> {
     pub fn with(mut self, name: &'static str, kind: Type) -> Self {
         self.types.insert(name, kind);
         self
+    }
+
+    /// Adds what patches are made with: `Object{}`, `JSONPatch{}` and `jsonpatch.escapeKey`.
+    #[must_use]
+    pub fn with_patches(mut self) -> Self {
+        self.patches = true;
+        self
+    }
+
+    /// Adds composed variables, as the fields of the variable `variables`.
+    #[must_use]
+    pub fn with_composed(self, composed: &Composed) -> Self {
+        let field = |(name, kind): (&str, Type)| {
+            let declared = Declared {
+                kind,
+                element: None,
+                max_elements: 0,
+                min_size: 0,
+            };
+            (name.to_owned(), Arc::new(declared))
+        };
+        let object = ObjectType {
+            name: COMPOSED.to_owned(),
+            fields: composed.types().map(field).collect(),
+        };
+        self.with(activation::VARIABLES, Type::Object(Arc::new(object)))
     }
 
     fn get(&self, name: &str) -> Option<&Type> {

@@ -5,7 +5,7 @@ use super::issues::{Issue, Issues};
 /// How deep an expression may be nested, after macros were expanded.
 ///
 /// Checking and evaluation recurse this far and no further, whatever thread they run on.
-const MAX_DEPTH: u16 = 250;
+pub(super) const MAX_DEPTH: u16 = 250;
 
 /// An expression with the offsets of its parts.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(super) enum Kind {
     /// A message of a named type.
     Struct {
         name: String,
-        fields: Vec<Expr>,
+        fields: Vec<Member>,
     },
     Fold(Box<Fold>),
 }
@@ -91,6 +91,16 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: Expr,
+    pub(super) value: Expr,
+    pub(super) optional: bool,
+}
+
+/// A field of a message; left out if its value is optional and empty.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// What issues of the field point to.
+    pub(super) id: u32,
+    pub(super) name: String,
     pub(super) value: Expr,
     pub(super) optional: bool,
 }
@@ -130,6 +140,11 @@ impl Expr {
             depth: depth + 1,
             kind,
         })
+    }
+
+    /// How deep it is nested.
+    pub(super) fn depth(&self) -> u16 {
+        self.depth
     }
 
     /// Calls `look` with each child.
@@ -183,7 +198,15 @@ impl Expr {
             ),
             Kind::Struct { name, fields } => Kind::Struct {
                 name: name.clone(),
-                fields: fields.iter().map(|field| field.copy(offsets)).collect(),
+                fields: fields
+                    .iter()
+                    .map(|field| Member {
+                        id: offsets.add(offsets.get(field.id)),
+                        name: field.name.clone(),
+                        value: field.value.copy(offsets),
+                        optional: field.optional,
+                    })
+                    .collect(),
             },
             Kind::Fold(fold) => Kind::Fold(Box::new(Fold {
                 range: fold.range.copy(offsets),
@@ -221,7 +244,7 @@ fn each_child<'e>(kind: &'e Kind, look: &mut impl FnMut(&'e Expr)) {
                 look(&entry.value);
             }
         }
-        Kind::Struct { fields, .. } => fields.iter().for_each(look),
+        Kind::Struct { fields, .. } => fields.iter().for_each(|field| look(&field.value)),
         Kind::Fold(fold) => {
             for part in [
                 &fold.range,

@@ -36,6 +36,8 @@ pub enum Type {
     Optional(Arc<Type>),
     /// An object with declared fields.
     Object(Arc<ObjectType>),
+    /// An object that an expression makes, as `Object.spec`.
+    Made(Arc<str>),
     /// A type of a library, as `kubernetes.Quantity`.
     Named(&'static str),
     /// The type of types.
@@ -81,6 +83,7 @@ impl Type {
                 | Type::Timestamp
                 | Type::Optional(_)
                 | Type::Object(_)
+                | Type::Made(_)
                 | Type::Named(_)
         )
     }
@@ -94,6 +97,7 @@ impl PartialEq for Type {
             (Map(one), Map(other)) => one == other,
             (Object(one), Object(other)) => Arc::ptr_eq(one, other) || one.name == other.name,
             (Named(one), Named(other)) => one == other,
+            (Made(one), Made(other)) => one == other,
             (Kind(one), Kind(other)) => one == other,
             (Variable(one), Variable(other)) => one == other,
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
@@ -118,6 +122,7 @@ impl fmt::Display for Type {
             Type::Map(entry) => write!(f, "map({}, {})", entry.0, entry.1),
             Type::Optional(value) => write!(f, "optional_type({value})"),
             Type::Object(object) => f.write_str(&object.name),
+            Type::Made(name) => f.write_str(name),
             Type::Named(name) => f.write_str(name),
             Type::Kind(None) => f.write_str("type"),
             Type::Kind(Some(of)) => write!(f, "type({of})"),

@@ -22,6 +22,7 @@ mod scale;
 mod set;
 mod to_set;
 mod type_ref;
+mod unowned;
 mod validate;
 
 pub use element::PathElement;
@@ -31,6 +32,7 @@ pub use manager::{
 };
 pub use scale::ScaleManagers;
 pub use set::{FieldPath, FieldSet};
+pub use unowned::merge_unowned;
 
 #[cfg(test)]
 mod properties;

@@ -11,6 +11,9 @@ const MAX_OPERATIONS: usize = 10_000;
 /// The most bytes that all copies of a patch may add up to.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
+/// What the fault of a test that does not hold ends with.
+const TEST_FAILED: &str = "test failed";
+
 /// A JSON patch (RFC 6902), as Kubernetes understands it.
 ///
 /// It differs from the RFC where real servers do: `replace` of an absent member
@@ -20,6 +23,15 @@ const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 pub struct JsonPatch {
     operations: Vec<Map<String, Value>>,
     unknown_fields: Vec<String>,
+}
+
+/// Why a patch does not apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchFault {
+    /// The object is not as the patch tests that it is.
+    TestFailed(String),
+    /// An operation does not apply.
+    Inapplicable(String),
 }
 
 /// Why an operation does not apply, in the words of the library that Kubernetes uses.
@@ -122,11 +134,21 @@ impl JsonPatch {
 
     /// The same; a failure says which operation does not apply, and why.
     pub fn apply_or_explain(&self, object: &mut Value) -> Result<(), String> {
+        let applied = self.apply_or_fault(object);
+        applied.map_err(|(PatchFault::TestFailed(why) | PatchFault::Inapplicable(why))| why)
+    }
+
+    /// The same; a failure says whether only a test did not hold.
+    pub fn apply_or_fault(&self, object: &mut Value) -> Result<(), PatchFault> {
         let mut copied = 0;
-        self.operations
-            .iter()
-            .try_for_each(|operation| apply(object, operation, &mut copied))
-            .map_err(|Inapplicable(why)| why)
+        for operation in &self.operations {
+            let applied = apply(object, operation, &mut copied);
+            applied.map_err(|Inapplicable(why)| match why.ends_with(TEST_FAILED) {
+                true => PatchFault::TestFailed(why),
+                false => PatchFault::Inapplicable(why),
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -225,7 +247,7 @@ fn apply(object: &mut Value, operation: &Map<String, Value>, copied: &mut usize)
                 Ok(())
             } else {
                 Err(Inapplicable(format!(
-                    "testing value {path} failed: test failed"
+                    "testing value {path} failed: {TEST_FAILED}"
                 )))
             }
         }

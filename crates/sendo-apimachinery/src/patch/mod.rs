@@ -8,6 +8,6 @@ mod json;
 mod merge;
 mod strategic;
 
-pub use json::JsonPatch;
+pub use json::{JsonPatch, PatchFault};
 pub use merge::{json_type, merge_patch};
 pub use strategic::{ListStrategy, MapStrategy, PatchType, strategic_merge_patch};

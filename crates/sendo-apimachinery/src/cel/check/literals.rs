@@ -99,7 +99,10 @@ impl<'p> Checker<'p, '_> {
         let kind = self.bindings.resolve_fully(&self.type_of(value));
         let fits = match verb {
             _ if kind.is_dyn() => true,
-            's' => !matches!(kind, T::Object(_) | T::Named(_) | T::Optional(_)),
+            's' => !matches!(
+                kind,
+                T::Object(_) | T::Made(_) | T::Named(_) | T::Optional(_)
+            ),
             'd' | 'o' => matches!(kind, T::Int | T::Uint),
             'f' | 'e' => matches!(kind, T::Double | T::Text),
             'b' => matches!(kind, T::Int | T::Uint | T::Bool),

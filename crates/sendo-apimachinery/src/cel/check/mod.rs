@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::functions::{self, Chosen, Function};
 use super::issues::{Issue, Issues};
-use super::syntax::{Expr, Fold, Kind, Literal, Parsed};
+use super::syntax::{Expr, Fold, Kind, Literal, Member, Parsed};
 use super::types::{Bindings, Type, most_general};
+use super::value::{field_type, is_made};
 use super::{Declared, Type as T, Variables};
 use crate::structural::Pattern;
 
@@ -20,6 +21,8 @@ pub(super) struct Checked {
     pub(super) variables: BTreeSet<String>,
     /// The patterns that are written in the expression.
     pub(super) patterns: BTreeMap<String, Pattern>,
+    /// The selections that are no fields, but variables with a dot in their name.
+    qualified: BTreeSet<u32>,
 }
 
 /// What a call means.
@@ -38,6 +41,14 @@ impl Checked {
     pub(super) fn call(&self, expr: &Expr) -> Option<Resolved> {
         self.calls[expr.id as usize]
     }
+
+    /// The variable with a dot in its name that a selection is.
+    pub(super) fn qualified(&self, expr: &Expr) -> Option<String> {
+        match self.qualified.contains(&expr.id) {
+            true => qualified_name(expr),
+            false => None,
+        }
+    }
 }
 
 /// Finds the type of every node, or what is wrong.
@@ -52,6 +63,7 @@ pub(super) fn check(parsed: &Parsed, variables: &Variables<'_>) -> Result<Checke
         calls: vec![None; size],
         named: BTreeSet::new(),
         patterns: BTreeMap::new(),
+        qualified: BTreeSet::new(),
         issues: Vec::new(),
     };
     checker.check(&parsed.root);
@@ -72,6 +84,7 @@ pub(super) fn check(parsed: &Parsed, variables: &Variables<'_>) -> Result<Checke
         calls: checker.calls,
         variables: checker.named,
         patterns: checker.patterns,
+        qualified: checker.qualified,
     })
 }
 
@@ -84,6 +97,7 @@ struct Checker<'p, 'v> {
     calls: Vec<Option<Resolved>>,
     named: BTreeSet<String>,
     patterns: BTreeMap<String, Pattern>,
+    qualified: BTreeSet<u32>,
     issues: Vec<Issue>,
 }
 
@@ -156,13 +170,7 @@ impl<'p> Checker<'p, '_> {
             } => self.check_call(expr, function, target.as_deref(), args),
             Kind::List(items) => self.check_list(items),
             Kind::Map(entries) => self.check_map(entries),
-            Kind::Struct { name, fields } => {
-                for field in fields {
-                    self.check(field);
-                }
-                self.undeclared(expr, name);
-                T::Error
-            }
+            Kind::Struct { name, fields } => self.check_message(expr, name, fields),
             Kind::Fold(fold) => self.check_fold(fold),
         };
         self.types[expr.id as usize] = kind.clone();
@@ -181,11 +189,15 @@ impl<'p> Checker<'p, '_> {
     }
 
     fn check_select(&mut self, expr: &'p Expr, operand: &'p Expr, field: &str, test: bool) -> Type {
-        if !test
-            && let Some(name) = qualified_name(expr)
-            && let Some(kind) = functions::type_named(&name)
-        {
-            return kind;
+        if !test && let Some(name) = qualified_name(expr) {
+            if let Some(kind) = self.variables.get(&name) {
+                self.named.insert(name);
+                self.qualified.insert(expr.id);
+                return kind.clone();
+            }
+            if let Some(kind) = functions::type_named(&name) {
+                return kind;
+            }
         }
         let kind = self.check_field(expr, operand, field, false);
         if test { T::Bool } else { kind }
@@ -219,6 +231,13 @@ impl<'p> Checker<'p, '_> {
                 T::Dyn
             }
             T::Dyn | T::Error => T::Dyn,
+            T::Made(name) => match field_type(name, field) {
+                Some(kind) => kind,
+                None => {
+                    self.report(expr, format!("undefined field '{field}'"));
+                    T::Error
+                }
+            },
             T::Named(_) => {
                 self.report(expr, format!("undefined field '{field}'"));
                 T::Error
@@ -260,6 +279,7 @@ impl<'p> Checker<'p, '_> {
         if let Some(target) = target {
             if let Some(prefix) = qualified_name(target)
                 && let Some(function) = functions::function(&format!("{prefix}.{name}"))
+                && (self.variables.patches || !functions::is_of_patches(function.name))
             {
                 return self.choose_overload(expr, function, None, args);
             }
@@ -398,6 +418,35 @@ impl<'p> Checker<'p, '_> {
         }
         let key = keys.unwrap_or_else(|| self.bindings.fresh());
         T::map(key, values.unwrap_or_else(|| self.bindings.fresh()))
+    }
+
+    fn check_message(&mut self, expr: &'p Expr, name: &str, fields: &'p [Member]) -> Type {
+        if !self.variables.patches || !is_made(name) {
+            self.undeclared(expr, name);
+            return T::Error;
+        }
+        for field in fields {
+            let kind = self.check(&field.value);
+            let kind = match field.optional {
+                true => self.unwrapped(&field.value, kind),
+                false => kind,
+            };
+            let offset = self.parsed.offsets.get(field.id);
+            let field = &field.name;
+            let Some(wanted) = field_type(name, field) else {
+                let message = format!("undefined field '{field}'");
+                self.issues.push(Issue { offset, message });
+                continue;
+            };
+            if !self.bindings.unify(&wanted, &kind) {
+                let kind = self.bindings.resolve(&kind);
+                let message = format!(
+                    "expected type of field '{field}' is '{wanted}' but provided type is '{kind}'"
+                );
+                self.issues.push(Issue { offset, message });
+            }
+        }
+        T::Made(name.into())
     }
 
     fn check_fold(&mut self, fold: &'p Fold) -> Type {

@@ -1,6 +1,7 @@
 //! The price of a call that was made.
 
-use super::{NEW_LIST, PER_CHARACTER, PER_PATTERN_CHARACTER, Price};
+use super::size::Size;
+use super::{AUTHORIZATION_CHECK, NEW_LIST, PER_CHARACTER, PER_PATTERN_CHARACTER, Price, selector};
 use crate::cel::value::Value;
 
 /// What a call cost beside its arguments.
@@ -14,7 +15,8 @@ pub(in crate::cel) fn actual(price: Price, args: &[Value<'_>], result: &Value<'_
             | Value::Cidr(_)
             | Value::Format(_)
             | Value::Url(_)
-            | Value::Semver(_) => 1,
+            | Value::Semver(_)
+            | Value::Authorization(_) => 1,
             _ => up(size(0).min(size(1)) as f64 * PER_CHARACTER),
         },
         Price::Comparison => match &args[0] {
@@ -78,6 +80,8 @@ pub(in crate::cel) fn actual(price: Price, args: &[Value<'_>], result: &Value<'_
             up((1 + size(1)) as f64 * PER_CHARACTER)
                 .saturating_mul(up(pattern as f64 * PER_PATTERN_CHARACTER))
         }
+        Price::AuthorizationCheck => AUTHORIZATION_CHECK,
+        Price::Selector => selector(Size::fixed(size(1))).max,
         Price::Unit | Price::Index | Price::Dyn => 1,
     }
 }

@@ -70,6 +70,22 @@ pub(super) enum Price {
     ContainsIp,
     ContainsCidr,
     Validate,
+    /// A question to the authoriser.
+    AuthorizationCheck,
+    /// A selector that is read.
+    Selector,
+}
+
+/// What a question to the authoriser costs: an expression may ask two.
+const AUTHORIZATION_CHECK: u64 = 350_000;
+/// How many requirements a selector may have, and what each costs.
+const REQUIREMENTS_PER_CHARACTER: f64 = 0.5;
+const PER_REQUIREMENT: f64 = (NEW_LIST + NEW_OBJECT) as f64;
+
+/// What it costs to read a selector of a size.
+fn selector(text: Size) -> Cost {
+    let requirements = text.scale(REQUIREMENTS_PER_CHARACTER);
+    Cost::fixed(NEW_LIST) + text.scale(PER_CHARACTER) + requirements.scale(PER_REQUIREMENT)
 }
 
 /// The most an expression can cost.
@@ -148,6 +164,10 @@ impl<'p> Estimator<'p, '_> {
                 field,
                 test,
             } => {
+                if let Some(name) = self.checked.qualified(expr) {
+                    self.paths.insert(expr.id, vec![name]);
+                    return Cost::fixed(1);
+                }
                 if let Type::Kind(Some(_)) = self.checked.type_of(expr)
                     && let Some(name) = qualified_name(expr)
                     && type_named(&name).is_some()
@@ -162,7 +182,9 @@ impl<'p> Estimator<'p, '_> {
                 let way = self.way(operand);
                 self.paths.insert(expr.id, extended(way, field));
                 match self.checked.type_of(operand) {
-                    Type::Map(_) | Type::Object(_) | Type::Named(_) => sum + Cost::fixed(1),
+                    Type::Map(_) | Type::Object(_) | Type::Made(_) | Type::Named(_) => {
+                        sum + Cost::fixed(1)
+                    }
                     _ => sum,
                 }
             }
@@ -205,9 +227,11 @@ impl<'p> Estimator<'p, '_> {
                 self.entries.insert(expr.id, entries);
                 sum
             }
-            Kind::Struct { fields, .. } => fields
-                .iter()
-                .fold(Cost::fixed(NEW_OBJECT), |sum, field| sum + self.cost(field)),
+            Kind::Struct { fields, .. } => {
+                fields.iter().fold(Cost::fixed(NEW_OBJECT), |sum, field| {
+                    sum + self.cost(&field.value)
+                })
+            }
             Kind::Fold(fold) if fold.is_binding() => self.cost_binding(expr, fold),
             Kind::Fold(fold) => self.cost_fold(expr, fold),
         }

@@ -1,7 +1,10 @@
 //! What a call can cost, from the sizes that its arguments can have.
 
 use super::size::{self, Cost, Size};
-use super::{Estimator, ITEMS, NEW_LIST, PER_CHARACTER, PER_PATTERN_CHARACTER, Price, extended};
+use super::{
+    AUTHORIZATION_CHECK, Estimator, ITEMS, NEW_LIST, PER_CHARACTER, PER_PATTERN_CHARACTER, Price,
+    extended, selector,
+};
 use crate::cel::check::Resolved;
 use crate::cel::functions;
 use crate::cel::syntax::{Expr, Kind, Literal};
@@ -188,6 +191,8 @@ impl<'p> Estimator<'p, '_> {
                 }
                 (cost, None)
             }
+            Price::AuthorizationCheck => (Cost::fixed(AUTHORIZATION_CHECK), None),
+            Price::Selector => (selector(sizes[1]), None),
             Price::Validate => {
                 let factor = LONGEST_FORMAT_PATTERN * PER_PATTERN_CHARACTER;
                 (sizes[1].scale(PER_CHARACTER).scale(factor), None)

@@ -67,7 +67,7 @@ impl<'a> Machine<'a> {
         ] {
             if let (Some(name), Some(value)) = (name, value) {
                 let value = match self.decoded(value) {
-                    Err(fault @ Fault::TooExpensive) => return Err(fault),
+                    Err(fault) if fault.ends() => return Err(fault),
                     value => value,
                 };
                 self.scopes.push((name, value));
@@ -75,14 +75,14 @@ impl<'a> Machine<'a> {
         }
         match self.eval(&fold.condition) {
             Ok(Value::Bool(false)) => return Ok(false),
-            Err(fault @ Fault::TooExpensive) => return Err(fault),
+            Err(fault) if fault.ends() => return Err(fault),
             _ => {}
         }
         if let Some(gathered) = gathered(&fold.step, &fold.accumulator) {
             return self.gather(fold, accumulator, gathered);
         }
         let value = match self.eval(&fold.step) {
-            Err(fault @ Fault::TooExpensive) => return Err(fault),
+            Err(fault) if fault.ends() => return Err(fault),
             value => value,
         };
         let failed = value.is_err();
@@ -109,7 +109,7 @@ impl<'a> Machine<'a> {
         debug_assert_eq!(self.scopes[accumulator].0, fold.accumulator);
         match added {
             Ok(()) => Ok(true),
-            Err(fault @ Fault::TooExpensive) => Err(fault),
+            Err(fault) if fault.ends() => Err(fault),
             Err(fault) => {
                 self.scopes[accumulator].1 = Err(fault);
                 Ok(false)

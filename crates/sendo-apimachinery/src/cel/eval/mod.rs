@@ -5,14 +5,16 @@ mod fold;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::Outcome;
+use super::activation::Shared;
 use super::check::Checked;
 use super::cost::{self, NEW_LIST, NEW_MAP, NEW_OBJECT};
 use super::functions::{self, Form, Special};
-use super::syntax::{Expr, Kind, Literal, Parsed};
+use super::syntax::{Expr, Kind, Literal, MAX_DEPTH, Parsed};
 use super::types::Type;
-use super::value::{Key, Map, Text, Value};
+use super::value::{Check, Key, Made, Map, Text, Value};
 use crate::structural::Pattern;
 
 pub(super) use budget::PatternFault;
@@ -24,6 +26,13 @@ pub enum Fault {
     Failed(String),
     /// It cost more than it may.
     TooExpensive,
+    /// It needs the answer of the authoriser, and is to be evaluated again with it
+    /// ([`Activation::decide`](super::Activation::decide)).
+    Undecided(Box<Check>),
+    /// It needs a composed variable whose evaluation would nest too deep: it is to be evaluated
+    /// again after that variable.
+    #[doc(hidden)]
+    Unevaluated(String),
 }
 
 impl Fault {
@@ -34,6 +43,11 @@ impl Fault {
     pub(super) fn no_such_overload() -> Self {
         Fault::new("no such overload")
     }
+
+    /// Whether the evaluation ends with it, so that nothing in the expression outweighs it.
+    fn ends(&self) -> bool {
+        !matches!(self, Fault::Failed(_))
+    }
 }
 
 impl fmt::Display for Fault {
@@ -41,6 +55,8 @@ impl fmt::Display for Fault {
         match self {
             Fault::Failed(text) => f.write_str(text),
             Fault::TooExpensive => f.write_str("operation cancelled: actual cost limit exceeded"),
+            Fault::Undecided(_) => f.write_str("the authorizer was not asked"),
+            Fault::Unevaluated(name) => write!(f, "variable {name:?} is not evaluated"),
         }
     }
 }
@@ -72,6 +88,21 @@ pub(super) struct Machine<'a> {
     limit: u64,
     patterns: BTreeMap<String, Pattern>,
     compiled: usize,
+    /// How many of the scopes are variables of the expression.
+    globals: usize,
+    /// How deep the expressions that run are nested, one in the other.
+    depth: u16,
+    /// What expressions share.
+    pub(super) shared: Shared<'a>,
+}
+
+/// The expression around a composed variable, while that is evaluated.
+pub(super) struct Outer<'a> {
+    checked: &'a Checked,
+    scopes: Vec<(&'a str, Result<Value<'a>>)>,
+    cost: u64,
+    limit: u64,
+    depth: u16,
 }
 
 impl<'a> Machine<'a> {
@@ -88,7 +119,51 @@ impl<'a> Machine<'a> {
             limit,
             patterns: BTreeMap::new(),
             compiled: 0,
+            globals: variables.len(),
+            depth: 0,
+            shared: Shared::default(),
         }
+    }
+
+    /// Counts how deep the expression that runs is nested.
+    pub(super) fn begin(&mut self, depth: u16) {
+        self.depth = depth;
+    }
+
+    /// What was spent so far.
+    pub(super) fn spent(&self) -> u64 {
+        self.cost
+    }
+
+    /// Begins to evaluate another expression with the same variables, unless that would nest
+    /// too deep.
+    pub(super) fn enter(
+        &mut self,
+        checked: &'a Checked,
+        depth: u16,
+        limit: u64,
+    ) -> Option<Outer<'a>> {
+        let depth = self.depth + depth;
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let globals = self.scopes[..self.globals].to_vec();
+        Some(Outer {
+            checked: std::mem::replace(&mut self.checked, checked),
+            scopes: std::mem::replace(&mut self.scopes, globals),
+            cost: std::mem::take(&mut self.cost),
+            limit: std::mem::replace(&mut self.limit, limit),
+            depth: std::mem::replace(&mut self.depth, depth),
+        })
+    }
+
+    /// Goes back to the expression around; tells what the inner one has cost.
+    pub(super) fn leave(&mut self, outer: Outer<'a>) -> u64 {
+        self.checked = outer.checked;
+        self.scopes = outer.scopes;
+        self.limit = outer.limit;
+        self.depth = outer.depth;
+        std::mem::replace(&mut self.cost, outer.cost)
     }
 
     pub(super) fn eval(&mut self, expr: &'a Expr) -> Result<Value<'a>> {
@@ -146,9 +221,20 @@ impl<'a> Machine<'a> {
                 self.spend(if constant { 0 } else { NEW_MAP })?;
                 Ok(Value::Map(Map::Entries(made.into())))
             }
-            Kind::Struct { .. } => {
+            Kind::Struct { name, fields } => {
+                let mut made = BTreeMap::new();
+                for field in fields {
+                    let value = match self.eval(&field.value)? {
+                        Value::Optional(None) if field.optional => continue,
+                        Value::Optional(Some(inner)) if field.optional => (*inner).clone(),
+                        value => value,
+                    };
+                    made.insert(field.name.clone(), value);
+                }
                 self.spend(NEW_OBJECT)?;
-                Err(Fault::no_such_overload())
+                let name = Arc::from(name.as_str());
+                let made = Made { name, fields: made };
+                Ok(Value::Made(Arc::new(made)))
             }
             Kind::Fold(fold) => self.fold(fold),
         }
@@ -171,6 +257,10 @@ impl<'a> Machine<'a> {
         field: &'a str,
         test: bool,
     ) -> Result<Value<'a>> {
+        if let Some(name) = self.checked.qualified(expr) {
+            self.spend(1)?;
+            return self.variable(&name);
+        }
         if !test
             && let Type::Kind(Some(_)) = self.checked.type_of(expr)
             && let Some(kind) =
@@ -193,13 +283,14 @@ impl<'a> Machine<'a> {
                     false => found.map_or(Value::Optional(None), Value::some),
                 })
             }
+            Value::Composed => {
+                let value = self.composed(field)?;
+                Ok(if test { Value::Bool(true) } else { value })
+            }
             of => match field_of(&of, field) {
                 found if test => Ok(Value::Bool(found.transpose()?.is_some())),
                 Some(found) => self.decoded(found),
-                None if matches!(of, Value::Map(_)) => {
-                    Err(Fault::new(format!("no such key: {field}")))
-                }
-                None => Err(Fault::no_such_overload()),
+                None => Err(Fault::new(format!("no such key: {field}"))),
             },
         }
     }
@@ -246,7 +337,7 @@ impl<'a> Machine<'a> {
                 let value = self.eval(&args[0]);
                 self.spend(1)?;
                 match value {
-                    Err(Fault::TooExpensive) => Err(Fault::TooExpensive),
+                    Err(fault) if fault.ends() => Err(fault),
                     Ok(Value::Bool(false)) => Ok(Value::Bool(false)),
                     _ => Ok(Value::Bool(true)),
                 }
@@ -285,6 +376,7 @@ impl<'a> Machine<'a> {
                 let found = match &of {
                     Value::Optional(None) => None,
                     Value::Optional(Some(inner)) => field_of(inner, field),
+                    Value::Composed => Some(self.composed(field)),
                     of => field_of(of, field),
                 };
                 Ok(found
@@ -319,7 +411,7 @@ impl<'a> Machine<'a> {
             match self.eval(arg) {
                 Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(decisive)),
                 Ok(Value::Bool(_)) => {}
-                Err(Fault::TooExpensive) => return Err(Fault::TooExpensive),
+                Err(fault) if fault.ends() => return Err(fault),
                 Err(fault) => failure = failure.or(Some(fault)),
                 Ok(_) => failure = failure.or(Some(Fault::no_such_overload())),
             }
@@ -369,7 +461,9 @@ fn kind_value<'a>(kind: &Type) -> Value<'a> {
 fn field_of<'a>(of: &Value<'a>, field: &str) -> Option<Result<Value<'a>>> {
     match of {
         Value::Map(map) => map.get(field),
-        _ => Some(Err(Fault::no_such_overload())),
+        Value::Made(made) => made.fields.get(field).cloned().map(Ok),
+        Value::List(_) => Some(Err(Fault::new("unsupported index type 'string' in list"))),
+        _ => None,
     }
 }
 
@@ -385,7 +479,8 @@ fn element<'a>(of: &Value<'a>, index: &Value<'a>) -> Option<Result<Value<'a>>> {
             index.kind()
         )))),
         (Value::Map(map), key) => map.find(key),
-        _ => Some(Err(Fault::no_such_overload())),
+        (Value::Made(made), Value::Text(name)) => made.fields.get(&**name).cloned().map(Ok),
+        _ => None,
     }
 }
 

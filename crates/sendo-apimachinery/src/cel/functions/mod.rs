@@ -1,5 +1,6 @@
 //! The functions that expressions may call, and what each takes and gives.
 
+mod admission;
 mod extensions;
 mod standard;
 
@@ -123,6 +124,11 @@ pub(super) fn function(name: &str) -> Option<&'static Function> {
         .find(|function| function.name == name)
 }
 
+/// Whether a function is there only where patches are made.
+pub(super) fn is_of_patches(name: &str) -> bool {
+    name == admission::ESCAPE_KEY
+}
+
 /// The type that a name denotes as a value.
 pub(super) fn type_named(name: &str) -> Option<Type> {
     let kind = match name {
@@ -151,13 +157,21 @@ pub(super) const CIDR: &str = "net.CIDR";
 pub(super) const SEMVER: &str = "kubernetes.Semver";
 pub(super) const FORMAT: &str = "kubernetes.NamedFormat";
 
-static FUNCTIONS: [&[Function]; 6] = [
+pub(crate) const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
+pub(super) const PATH_CHECK: &str = "kubernetes.authorization.PathCheck";
+pub(super) const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
+pub(crate) const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
+pub(super) const DECISION: &str = "kubernetes.authorization.Decision";
+
+static FUNCTIONS: [&[Function]; 8] = [
     standard::OPERATORS,
     standard::CONVERSIONS,
     standard::STANDARD,
     extensions::STRINGS_AND_LISTS,
     standard::OPTIONALS,
     extensions::KUBERNETES,
+    admission::AUTHORIZATION,
+    admission::PATCHES,
 ];
 
 /// A form that is called by its name.

@@ -256,7 +256,7 @@ pub(in crate::cel) fn insert<'a>(
         (None, Value::Map(other)) => gathered(&other)?,
         _ => return Err(Fault::no_such_overload()),
     };
-    if let Map::Json(..) = map {
+    if let Map::Json(..) | Map::Untyped(_) = map {
         *map = Map::Entries(Arc::new(gathered(map)?));
     }
     let Map::Entries(entries) = map else {

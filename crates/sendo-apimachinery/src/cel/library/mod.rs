@@ -5,8 +5,10 @@
 //! then it answers `no such overload`.
 
 pub(super) mod addresses;
+pub(super) mod authorizer;
 pub(super) mod convert;
 pub(super) mod format;
+pub(super) mod json_patch;
 pub(super) mod lists;
 pub(super) mod operators;
 pub(super) mod optional;

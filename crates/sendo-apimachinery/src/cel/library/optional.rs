@@ -22,6 +22,7 @@ pub(in crate::cel) fn of_non_zero<'a>(
         Value::List(list) => list.is_empty(),
         Value::Map(map) => map.is_empty(),
         Value::Optional(inner) => inner.is_none(),
+        Value::Made(made) => made.fields.is_empty(),
         _ => false,
     };
     Ok(if is_zero {

@@ -4,7 +4,7 @@ use super::{Parser, Result, STARTS};
 use crate::cel::escape::is_reserved;
 use crate::cel::lex::{Lexeme, Token};
 use crate::cel::macros;
-use crate::cel::syntax::{Entry, Expr, Item, Kind, Literal};
+use crate::cel::syntax::{Entry, Expr, Item, Kind, Literal, Member};
 
 impl Parser {
     pub(super) fn primary(&mut self) -> Result<Expr> {
@@ -109,13 +109,22 @@ impl Parser {
         let offset = self.lexeme().offset;
         self.at += 1;
         let fields = self.until("}", |parser| {
-            parser.take("?");
-            if !matches!(parser.lexeme().token, Token::Ident(_) | Token::Quoted(_)) {
-                return Err(parser.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
-            }
+            let optional = parser.take("?").is_some();
+            let Lexeme { token, offset, .. } = parser.lexeme().clone();
+            let name = match token {
+                Token::Ident(name) => name,
+                Token::Quoted(_) => return Err(parser.report(offset, "unsupported syntax: '`'")),
+                _ => return Err(parser.mismatched("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}")),
+            };
             parser.at += 1;
+            let colon = parser.lexeme().offset;
             parser.expect(":")?;
-            parser.expr()
+            Ok(Member {
+                id: parser.offsets.add(colon),
+                name,
+                value: parser.expr()?,
+                optional,
+            })
         })?;
         self.node(offset, Kind::Struct { name, fields })
     }

@@ -64,6 +64,15 @@ impl Comparison {
             (Value::Semver(one), Value::Semver(other)) => one.cmp(other) == Ordering::Equal,
             (Value::Format(one), Value::Format(other)) => one == other,
             (Value::Preserved(one), Value::Preserved(other)) => one == other,
+            (Value::Made(one), Value::Made(other)) => {
+                one.name == other.name
+                    && one.fields.len() == other.fields.len()
+                    && one
+                        .fields
+                        .iter()
+                        .zip(&other.fields)
+                        .all(|(one, other)| one.0 == other.0 && self.equal(one.1, other.1))
+            }
             _ => numbers(one, other) == Some(Ordering::Equal),
         }
     }

@@ -21,6 +21,7 @@ pub struct List<'a> {
 #[derive(Clone, Debug)]
 enum Items<'a> {
     Json(&'a [Json], &'a Structural),
+    Untyped(&'a [Json]),
     Values(Arc<Vec<Value<'a>>>),
 }
 
@@ -45,6 +46,14 @@ impl<'a> List<'a> {
         }
     }
 
+    /// Items without a schema.
+    pub(super) fn untyped(items: &'a [Json]) -> Self {
+        List {
+            items: Items::Untyped(items),
+            schema: None,
+        }
+    }
+
     pub(crate) fn of_values(items: Vec<Value<'a>>) -> Self {
         List {
             items: Items::Values(Arc::new(items)),
@@ -55,7 +64,7 @@ impl<'a> List<'a> {
     /// How many items it has.
     pub fn len(&self) -> usize {
         match &self.items {
-            Items::Json(items, _) => items.len(),
+            Items::Json(items, _) | Items::Untyped(items) => items.len(),
             Items::Values(items) => items.len(),
         }
     }
@@ -69,6 +78,7 @@ impl<'a> List<'a> {
     pub fn get(&self, index: usize) -> Option<Result<Value<'a>, Fault>> {
         match &self.items {
             Items::Json(items, schema) => Some(Value::from_json(items.get(index)?, schema)),
+            Items::Untyped(items) => Some(Ok(Value::untyped(items.get(index)?))),
             Items::Values(items) => items.get(index).cloned().map(Ok),
         }
     }
@@ -85,7 +95,7 @@ impl<'a> List<'a> {
 
     /// Puts an item behind the others, without a copy if nobody else holds the list.
     pub(in crate::cel) fn push(&mut self, item: Value<'a>) {
-        if let Items::Json(..) = self.items {
+        if let Items::Json(..) | Items::Untyped(_) = self.items {
             let values = self.iter().filter_map(Result::ok).collect();
             self.items = Items::Values(Arc::new(values));
         }

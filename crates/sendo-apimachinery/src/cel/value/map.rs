@@ -15,6 +15,8 @@ use crate::structural::{Additional, Structural};
 pub enum Map<'a> {
     /// Members of an object, as its schema sees them.
     Json(&'a serde_json::Map<String, Json>, &'a Structural),
+    /// Members of an object without a schema.
+    Untyped(&'a serde_json::Map<String, Json>),
     /// Entries that were made while an expression ran.
     Entries(Arc<BTreeMap<Key, Value<'a>>>),
 }
@@ -68,7 +70,7 @@ impl<'a> Map<'a> {
     /// How many entries it has, those without a schema included.
     pub fn len(&self) -> usize {
         match self {
-            Map::Json(members, _) => members.len(),
+            Map::Json(members, _) | Map::Untyped(members) => members.len(),
             Map::Entries(entries) => entries.len(),
         }
     }
@@ -82,7 +84,7 @@ impl<'a> Map<'a> {
     pub fn get(&self, name: &str) -> Option<Result<Value<'a>, Fault>> {
         match self {
             Map::Json(_, schema) if !schema.properties.is_empty() => self.member(&unescape(name)?),
-            Map::Json(..) => self.member(name),
+            Map::Json(..) | Map::Untyped(_) => self.member(name),
             Map::Entries(entries) => entries.get(&Key::Text(Arc::from(name))).cloned().map(Ok),
         }
     }
@@ -97,6 +99,7 @@ impl<'a> Map<'a> {
                 }
                 Some(Value::from_json(value, member_schema(schema, name)?))
             }
+            Map::Untyped(members) => members.get(name).map(|value| Ok(Value::untyped(value))),
             Map::Entries(_) => self.get(name),
         }
     }
@@ -106,6 +109,7 @@ impl<'a> Map<'a> {
         match (self, key) {
             (_, Value::Text(name)) => self.get(name),
             (Map::Json(..), _) => Some(Err(Fault::no_such_overload())),
+            (Map::Untyped(_), _) => None,
             (Map::Entries(entries), key) => entries.get(&Key::from_value(key)?).cloned().map(Ok),
         }
     }
@@ -121,6 +125,7 @@ impl<'a> Map<'a> {
                     _ => name.as_str().into(),
                 })
                 .collect(),
+            Map::Untyped(members) => members.keys().map(|name| name.as_str().into()).collect(),
             Map::Entries(entries) => entries.keys().map(Key::value).collect(),
         }
     }

@@ -3,8 +3,11 @@
 //! What comes from an object is looked at where it is: a rule over one field of
 //! a large object touches no other.
 
+mod authorization;
 mod compare;
+mod json;
 mod list;
+mod made;
 mod map;
 
 use std::net::IpAddr;
@@ -15,8 +18,11 @@ use base64::{DecodeError, Engine as _};
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
+pub use authorization::{Account, Authorization, Check, CheckTarget, Decision, ResourceCheck};
 pub(super) use compare::Comparison;
 pub use list::List;
+pub use made::{JSON_PATCH, Made, OBJECT};
+pub(super) use made::{field_type, is_made};
 pub use map::{Key, Map};
 
 use super::eval::Fault;
@@ -75,6 +81,13 @@ pub enum Value<'a> {
     /// What a schema keeps without saying anything of it.
     #[doc(hidden)]
     Preserved(&'a Json),
+    /// The authoriser, a question to it, or its answer.
+    Authorization(Arc<Authorization>),
+    /// An object that the expression has made.
+    Made(Arc<Made<'a>>),
+    /// The composed variables, each of which is evaluated where it is first used.
+    #[doc(hidden)]
+    Composed,
 }
 
 /// A text, borrowed if it can be.
@@ -178,6 +191,11 @@ impl<'a> Value<'a> {
         Value::Optional(Some(Arc::new(value)))
     }
 
+    /// The name of its type, without what it holds.
+    pub fn type_name(&self) -> &'static str {
+        self.kind()
+    }
+
     /// The name of its type.
     pub(super) fn kind(&self) -> &'static str {
         use super::functions::{CIDR, FORMAT, IP, QUANTITY, SEMVER, URL};
@@ -202,6 +220,10 @@ impl<'a> Value<'a> {
             Value::Semver(_) => SEMVER,
             Value::Format(_) => FORMAT,
             Value::Preserved(_) => "unknown",
+            Value::Authorization(value) => value.kind(),
+            Value::Made(made) if *made.name == *JSON_PATCH => JSON_PATCH,
+            Value::Made(_) => OBJECT,
+            Value::Composed => super::COMPOSED,
         }
     }
 }

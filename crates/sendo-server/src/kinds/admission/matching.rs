@@ -6,6 +6,7 @@
 //!   `validateRule`, `validateResources`, `validateMatchResources`,
 //!   `validateNamedRuleWithOperations`, `validateMatchConditions`
 
+use sendo_apimachinery::admission_expressions::{CONDITION, Environment};
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::names;
 use serde_json::Value;
@@ -148,9 +149,13 @@ pub(super) fn mutable_operations(errors: &mut Errors, path: &Path, resources: &V
     }
 }
 
-/// Validates match conditions and their names. Their expressions are checked where they are
-/// compiled.
-pub(super) fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value]) {
+/// Validates match conditions: their names, and whether their expressions compile.
+pub(super) fn conditions(
+    errors: &mut Errors,
+    path: &Path,
+    conditions: &[Value],
+    environment: &Environment,
+) {
     if conditions.len() > MAX_CONDITIONS {
         errors.push(Error::too_many(path, conditions.len(), MAX_CONDITIONS));
     }
@@ -158,7 +163,13 @@ pub(super) fn conditions(errors: &mut Errors, path: &Path, conditions: &[Value])
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
         let expression = condition.text("expression").trim();
-        check::required(errors, &path.child("expression"), expression);
+        let expression_path = path.child("expression");
+        check::required(errors, &expression_path, expression);
+        if !expression.is_empty()
+            && let Err(fault) = environment.compile(expression, CONDITION, None)
+        {
+            errors.push(Error::invalid(&expression_path, expression, fault));
+        }
         let (name, path) = (condition.text("name"), path.child("name"));
         check::required_name(errors, &path, name, names::qualified_name);
         if !name.is_empty() && seen.contains(&name) {

@@ -1,5 +1,4 @@
-//! Rules of ValidatingAdmissionPolicies and MutatingAdmissionPolicies. Their CEL expressions are
-//! checked where they are compiled.
+//! Rules of ValidatingAdmissionPolicies and MutatingAdmissionPolicies.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/apis/admissionregistration/validation/validation.go`:
@@ -7,6 +6,10 @@
 //!   `validateVariable`, `validateValidation`, `validateAuditAnnotation`, `validateMutation`,
 //!   `ValidateValidatingAdmissionPolicyStatusUpdate`, `isCELIdentifier`
 
+use sendo_apimachinery::admission_expressions::{
+    ANNOTATION, CONDITION, Environment, MESSAGE, apply_configuration, json_patch,
+};
+use sendo_apimachinery::cel::{Composed, Type};
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
@@ -48,9 +51,16 @@ const RESERVED: [&str; 21] = [
 pub(super) fn validating(policy: &Value, old: &Value) -> Errors {
     let mut errors = check::new_plain_metadata(policy, Scope::Cluster, names::dns1123_subdomain);
     let (spec, path) = (policy.at("spec"), Path::new("spec"));
+    let environment = Environment::new(spec.has("paramKind"));
     validate_common(&mut errors, spec, false);
-    conditions(&mut errors, spec, old.at("spec"));
-    variables(&mut errors, spec);
+    conditions(&mut errors, spec, old.at("spec"), &environment);
+    let composed = variables(&mut errors, spec, &environment);
+    // Without variables there is no variable that has them.
+    let has_variables = !spec.items("variables").is_empty();
+    let expressions = Expressions {
+        environment,
+        composed: has_variables.then_some(composed),
+    };
     let annotations_path = path.child("auditAnnotations");
     let annotations = spec.items("auditAnnotations");
     if spec.items("validations").is_empty() && annotations.is_empty() {
@@ -61,7 +71,7 @@ pub(super) fn validating(policy: &Value, old: &Value) -> Errors {
     }
     for (i, validation) in spec.items("validations").iter().enumerate() {
         let path = path.child("validations").index(i);
-        self::validation(&mut errors, &path, validation);
+        self::validation(&mut errors, &path, validation, &expressions);
     }
     if annotations.len() > MAX_ANNOTATIONS {
         let fault = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
@@ -72,7 +82,7 @@ pub(super) fn validating(policy: &Value, old: &Value) -> Errors {
     let mut seen: Vec<&str> = Vec::new();
     for (i, annotation) in annotations.iter().enumerate() {
         let path = annotations_path.index(i);
-        audit_annotation(&mut errors, &path, annotation, name);
+        audit_annotation(&mut errors, &path, annotation, name, &expressions);
         let key = annotation.text("key");
         if seen.contains(&key) {
             errors.push(Error::duplicate(&path.child("key"), key));
@@ -86,15 +96,21 @@ pub(super) fn validating(policy: &Value, old: &Value) -> Errors {
 pub(super) fn mutating(policy: &Value, old: &Value) -> Errors {
     let mut errors = check::new_plain_metadata(policy, Scope::Cluster, names::dns1123_subdomain);
     let (spec, path) = (policy.at("spec"), Path::new("spec"));
+    let environment = Environment::new(spec.has("paramKind"));
     validate_common(&mut errors, spec, true);
-    conditions(&mut errors, spec, old.at("spec"));
-    variables(&mut errors, spec);
+    conditions(&mut errors, spec, old.at("spec"), &environment);
+    let composed = variables(&mut errors, spec, &environment);
+    let expressions = Expressions {
+        environment: environment.of_mutations(),
+        composed: Some(composed),
+    };
     if spec.items("mutations").is_empty() {
         let why = "mutations must contain at least one item";
         errors.push(Error::required(&path.child("mutations"), why));
     }
     for (i, mutation) in spec.items("mutations").iter().enumerate() {
-        self::mutation(&mut errors, &path.child("mutations").index(i), mutation);
+        let path = path.child("mutations").index(i);
+        self::mutation(&mut errors, &path, mutation, &expressions);
     }
     check::required_one_of(
         &mut errors,
@@ -173,16 +189,43 @@ fn group_version(errors: &mut Errors, path: &Path, text: &str, group: &str, vers
 }
 
 /// Validates match conditions, unless neither they nor the parameter kind changed.
-fn conditions(errors: &mut Errors, spec: &Value, old: &Value) {
+fn conditions(errors: &mut Errors, spec: &Value, old: &Value, environment: &Environment) {
     let is_same = |key: &str| spec.at(key) == old.at(key);
     if old.is_object() && is_same("paramKind") && is_same("matchConditions") {
         return;
     }
     let path = Path::new("spec").child("matchConditions");
-    matching::conditions(errors, &path, spec.items("matchConditions"));
+    let all = spec.items("matchConditions");
+    matching::conditions(errors, &path, all, environment);
 }
 
-fn variables(errors: &mut Errors, spec: &Value) {
+/// What the expressions of a policy may name.
+struct Expressions {
+    environment: Environment,
+    composed: Option<Composed>,
+}
+
+impl Expressions {
+    /// Reports an expression that does not compile; `shown` is what the error names.
+    fn check(
+        &self,
+        errors: &mut Errors,
+        path: &Path,
+        (source, shown): (&str, &str),
+        wanted: &[Type],
+    ) {
+        let compiled = self
+            .environment
+            .compile(source, wanted, self.composed.as_ref());
+        if let Err(fault) = compiled {
+            errors.push(Error::invalid(path, shown, fault));
+        }
+    }
+}
+
+/// Validates variables; each may use those before it.
+fn variables(errors: &mut Errors, spec: &Value, environment: &Environment) -> Composed {
+    let mut composed = Composed::default();
     for (i, variable) in spec.items("variables").iter().enumerate() {
         let path = Path::new("spec").child("variables").index(i);
         let (name, name_path) = (variable.text("name"), path.child("name"));
@@ -193,7 +236,18 @@ fn variables(errors: &mut Errors, spec: &Value) {
             errors.push(Error::invalid(&name_path, name, fault));
         }
         expression(errors, &path, variable, "expression is not specified");
+        let source = variable.text("expression");
+        if source.trim().is_empty() {
+            continue;
+        }
+        let program = environment.compile(source, &[], Some(&composed));
+        if let Err(fault) = &program {
+            let fault = fault.as_str();
+            errors.push(Error::invalid(&path.child("expression"), source, fault));
+        }
+        composed.add(name, program);
     }
+    composed
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -209,8 +263,13 @@ fn expression(errors: &mut Errors, path: &Path, holder: &Value, why: &str) {
     }
 }
 
-fn validation(errors: &mut Errors, path: &Path, validation: &Value) {
+fn validation(errors: &mut Errors, path: &Path, validation: &Value, expressions: &Expressions) {
     expression(errors, path, validation, "expression is not specified");
+    let source = validation.text("expression");
+    if !source.trim().is_empty() {
+        let path = path.child("expression");
+        expressions.check(errors, &path, (source, source), CONDITION);
+    }
     let is_blank = |text: &str| !text.is_empty() && text.trim().is_empty();
     let blank = "must be non-empty if specified";
     let text = validation.text("messageExpression");
@@ -220,6 +279,16 @@ fn validation(errors: &mut Errors, path: &Path, validation: &Value) {
             text,
             blank,
         ));
+    } else if !text.is_empty() {
+        let environment = expressions.environment.of_messages();
+        let compiled = environment.compile(text, MESSAGE, expressions.composed.as_ref());
+        if let Err(fault) = compiled {
+            errors.push(Error::invalid(
+                &path.child("messageExpression"),
+                text,
+                fault,
+            ));
+        }
     }
     let (message, message_path) = (validation.text("message"), path.child("message"));
     if is_blank(message) {
@@ -236,7 +305,13 @@ fn validation(errors: &mut Errors, path: &Path, validation: &Value) {
     );
 }
 
-fn audit_annotation(errors: &mut Errors, path: &Path, annotation: &Value, policy: &str) {
+fn audit_annotation(
+    errors: &mut Errors,
+    path: &Path,
+    annotation: &Value,
+    policy: &str,
+    expressions: &Expressions,
+) {
     let (key, key_path) = (annotation.text("key"), path.child("key"));
     if policy.is_empty() {
         let fault = "requires metadata.name be non-empty";
@@ -244,7 +319,8 @@ fn audit_annotation(errors: &mut Errors, path: &Path, annotation: &Value, policy
     } else {
         check::label_name(errors, &key_path, &format!("{policy}/{key}"));
     }
-    let length = annotation.text("valueExpression").trim().len();
+    let source = annotation.text("valueExpression");
+    let length = source.trim().len();
     let path = path.child("valueExpression");
     if length == 0 {
         let why = "valueExpression is not specified";
@@ -252,10 +328,12 @@ fn audit_annotation(errors: &mut Errors, path: &Path, annotation: &Value, policy
     } else if length > MAX_ANNOTATION_EXPRESSION {
         let why = format!("must not exceed {MAX_ANNOTATION_EXPRESSION} bytes in length");
         errors.push(Error::required(&path, why));
+    } else {
+        expressions.check(errors, &path, (source.trim(), source), ANNOTATION);
     }
 }
 
-fn mutation(errors: &mut Errors, path: &Path, mutation: &Value) {
+fn mutation(errors: &mut Errors, path: &Path, mutation: &Value, expressions: &Expressions) {
     let kinds = [
         ("ApplyConfiguration", "applyConfiguration"),
         ("JSONPatch", "jsonPatch"),
@@ -268,7 +346,17 @@ fn mutation(errors: &mut Errors, path: &Path, mutation: &Value) {
         return;
     };
     if mutation.has(used) {
-        expression(errors, &path.child(used), mutation.at(used), "");
+        let (holder, path) = (mutation.at(used), path.child(used));
+        expression(errors, &path, holder, "");
+        let source = holder.text("expression").trim();
+        let wanted = match patch_type {
+            "JSONPatch" => json_patch(),
+            _ => apply_configuration(),
+        };
+        if !source.is_empty() {
+            let path = path.child("expression");
+            expressions.check(errors, &path, (source, source), &wanted);
+        }
     } else {
         let why = format!("must be specified when patchType is {patch_type}");
         errors.push(Error::required(&path.child(used), why));

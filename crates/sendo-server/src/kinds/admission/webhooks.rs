@@ -6,6 +6,7 @@
 //!   `ValidateMutatingWebhookConfigurationUpdate`, `validateAdmissionReviewVersions`
 //! - `staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go`
 
+use sendo_apimachinery::admission_expressions::Environment;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::meta::Scope;
 use sendo_apimachinery::names;
@@ -127,7 +128,8 @@ fn webhook(errors: &mut Errors, path: &Path, hook: &Value, leniency: &Leniency) 
     client(errors, &path.child("clientConfig"), hook.at("clientConfig"));
     if !leniency.conditions {
         let path = path.child("matchConditions");
-        matching::conditions(errors, &path, hook.items("matchConditions"));
+        let (all, environment) = (hook.items("matchConditions"), Environment::new(false));
+        matching::conditions(errors, &path, all, &environment);
     }
 }
 

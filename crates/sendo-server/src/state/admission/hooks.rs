@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendo_apimachinery::LabelSelector;
+use sendo_apimachinery::admission_expressions::Environment;
 use sendo_store::Entry;
 use serde_json::Value;
 
+use super::expressions::{self, Expression};
 use crate::access::follow::View;
 use crate::webhook::ClientConfig;
 
@@ -45,6 +47,8 @@ pub(crate) struct Hook {
     pub(crate) review_versions: Vec<String>,
     /// Whether it is called again after another webhook has changed the object.
     pub(crate) is_reinvoked: bool,
+    /// What must hold for it to be called.
+    pub(crate) conditions: Vec<Expression>,
 }
 
 /// All webhooks: those of a configuration in its order, configurations by name.
@@ -134,6 +138,10 @@ fn read_hook(hook: &Value, configuration: &str, name: String, id: String) -> Hoo
         timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(10)),
         review_versions: texts(&hook["admissionReviewVersions"]),
         is_reinvoked: hook["reinvocationPolicy"] == "IfNeeded",
+        conditions: match &hook["matchConditions"] {
+            Value::Null => Vec::new(),
+            all => expressions::conditions(&Environment::new(false), all, None),
+        },
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod attributes;
 mod claims;
+pub(crate) mod expressions;
 pub(crate) mod hooks;
 mod reinvocation;
 

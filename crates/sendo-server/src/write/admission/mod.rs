@@ -37,6 +37,7 @@
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
+mod expressions;
 mod limit_ranger;
 mod lookup;
 mod matching;
@@ -46,6 +47,7 @@ mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
 mod priority;
+mod request;
 mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;
@@ -53,6 +55,7 @@ mod taint_nodes_by_condition;
 mod terminating_definition;
 #[cfg(test)]
 mod tests;
+mod versions;
 pub(crate) mod webhooks;
 
 pub(crate) use crate::state::admission::{Attributes, Mutate, Operation, Plugin, mutate, validate};

@@ -10,10 +10,10 @@ use sendo_apimachinery::{LabelSelector, Meta, Status, go_quote};
 use sendo_world::Moment;
 use serde_json::Value;
 
+use super::super::versions::Versioned;
 use super::super::{Attributes, Operation, lookup};
 use super::answer::{self, Answer, Asked};
 use super::review;
-use super::versions::Versioned;
 use crate::catalog::keys::Keys;
 use crate::metrics::admission::WebhookResult;
 use crate::state::admission::hooks::Hook;

@@ -17,13 +17,14 @@ mod call;
 mod mutating;
 mod review;
 mod validating;
-mod versions;
 
 use sendo_apimachinery::Status;
 use serde_json::Value;
 
+use super::expressions::Evaluator;
 use super::matching::Version;
-use super::{Attributes, Mutate, Plugin, matching};
+use super::versions::Versioned;
+use super::{Attributes, Mutate, Plugin, expressions, matching};
 use crate::state::admission::hooks::{Hook, Hooks};
 use crate::state::call::Call;
 
@@ -63,6 +64,7 @@ async fn version_for(
     attributes: &Attributes<'_>,
     object: &Value,
     hook: &Hook,
+    evaluator: &mut Evaluator<'_>,
 ) -> Result<Option<Version>, Status> {
     // A namespace that is not there matters to those only that would be called.
     let in_namespace = matching::matches_namespace(attributes, object, &hook.namespaces).await;
@@ -73,9 +75,25 @@ async fn version_for(
         true => matching::find_rule(attributes, object, &hook.rules, equivalents),
         false => None,
     };
-    match version {
-        Some(version) => in_namespace.map(|_| Some(version)),
-        None => Ok(None),
+    let Some(version) = version else {
+        return Ok(None);
+    };
+    in_namespace?;
+    if hook.conditions.is_empty() {
+        return Ok(Some(version));
+    }
+    let versioned = Versioned::new(attributes, object, version);
+    let inputs = expressions::Inputs::of_webhook(attributes, &versioned);
+    let ignores_failure = hook.ignores_failure;
+    let inputs = inputs.with(&Value::Null, &Value::Null);
+    let matched = evaluator.matches(inputs, None, &hook.conditions, ignores_failure);
+    match matched.await {
+        Ok(true) => Ok(Some(versioned.version)),
+        Ok(false) => Ok(None),
+        Err(why) => {
+            let resource = attributes.call.resource.group_resource();
+            Err(Status::forbidden(&resource, attributes.name(object), why))
+        }
     }
 }
 

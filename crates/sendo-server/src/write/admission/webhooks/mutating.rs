@@ -8,10 +8,11 @@ use sendo_apimachinery::{Status, go_quote};
 use serde_json::{Value, json};
 
 use super::super::Attributes;
+use super::super::expressions::Evaluator;
+use super::super::versions::Versioned;
 use super::answer::{Answer, Asked};
 use super::call::{self, Failure};
 use super::version_for;
-use super::versions::Versioned;
 use crate::state::admission::Reinvocation;
 use crate::state::admission::hooks::{Hook, Hooks};
 
@@ -26,9 +27,10 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
     }
     let default = Reinvocation::default();
     let reinvocation = attributes.reinvocation.unwrap_or(&default);
+    let mut evaluator = Evaluator::new(attributes);
     reinvocation.begin_step(STEP, object);
     for (index, hook) in hooks.iter().enumerate() {
-        let Some(version) = version_for(attributes, object, hook).await? else {
+        let Some(version) = version_for(attributes, object, hook, &mut evaluator).await? else {
             continue;
         };
         if !reinvocation.is_called(STEP, &hook.id) {

@@ -11,10 +11,11 @@ use sendo_apimachinery::Status;
 use serde_json::Value;
 
 use super::super::Attributes;
+use super::super::expressions::Evaluator;
+use super::super::versions::Versioned;
 use super::answer::Asked;
 use super::call::{self, Failure};
 use super::version_for;
-use super::versions::Versioned;
 use crate::state::admission::hooks::{Hook, Hooks};
 
 /// Has every validating webhook that the request concerns decide about it.
@@ -22,9 +23,10 @@ use crate::state::admission::hooks::{Hook, Hooks};
 /// All are waited for; the first that refuses gives the answer.
 pub(super) async fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Status> {
     let hooks = attributes.call.server.hooks.read(Hooks::validating).await?;
+    let mut evaluator = Evaluator::new(attributes);
     let mut invocations: Vec<(&Arc<Hook>, Arc<Versioned>)> = Vec::new();
     for hook in hooks.iter() {
-        let Some(version) = version_for(attributes, object, hook).await? else {
+        let Some(version) = version_for(attributes, object, hook, &mut evaluator).await? else {
             continue;
         };
         let known = invocations

@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook is called in.
+//! The objects of a request in the version that a webhook or a policy has matched.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/conversion.go`: `NewVersionedAttributes`, `ConvertToGVK`
@@ -9,10 +9,10 @@ use sendo_apimachinery::schema::show_as_stored;
 use sendo_apimachinery::{Status, go_quote};
 use serde_json::Value;
 
-use super::super::Attributes;
-use super::super::matching::Version;
+use super::Attributes;
+use super::matching::Version;
 
-/// The objects of a request, as a webhook sees them.
+/// The objects of a request, as a webhook or an expression sees them.
 #[derive(Debug)]
 pub(super) struct Versioned {
     pub(super) version: Version,
