@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendo::webhook::InProcess;
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
 use sendo_server::{ApiServer, Authority, AuthorityError, Options, Serving, User};
@@ -314,6 +315,19 @@ impl Cluster {
     /// The API server.
     pub fn server(&self) -> &ApiServer {
         &self.server
+    }
+
+    /// How the API server calls the webhooks of programs in this process, without a socket: for
+    /// [`Serving::in_process`](sendo::webhook::Serving::in_process).
+    pub fn webhooks_in_process(&self) -> InProcess {
+        let services = self.server.local_services().clone();
+        InProcess::new(move |host, port, webhooks| {
+            let call = move |request| {
+                let webhooks = webhooks.clone();
+                async move { webhooks.call(request).await }
+            };
+            Box::new(services.register(host, port, call))
+        })
     }
 
     /// The store of the API server.

@@ -1,17 +1,22 @@
 //! The cluster of a test.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use parking_lot::Mutex;
 use sendo::cache::{Cache, CacheOptions};
 use sendo::client::{Client, ClientOptions, Deletion, Patch};
 use sendo::election::ElectionOptions;
+use sendo::webhook::{InProcess, Serving};
 use sendo::{Config, Manager, Running, Typed, World};
 use sendo_cluster::{Cluster, ClusterOptions};
 use sendo_server::ApiServer;
@@ -39,6 +44,7 @@ struct Inner {
     view: View,
     store: Arc<dyn Store>,
     kube: kube::Client,
+    webhooks: InProcess,
     client: Client,
     managers: Mutex<Vec<Running>>,
     /// The number of programs for which a config was made.
@@ -90,6 +96,7 @@ impl TestCluster {
             inner: Arc::new(Inner {
                 view: View::new(cluster.server().clone()),
                 store: cluster.store().clone(),
+                webhooks: cluster.webhooks_in_process(),
                 client: Client::new(kube.clone(), cache, test, options),
                 kube,
                 cluster: Mutex::new(Some(cluster)),
@@ -111,7 +118,18 @@ impl TestCluster {
     /// [`TestCluster::run_with`]. Each config has a world of its own, so two programs do not make
     /// the same random choices.
     pub fn config(&self) -> Config {
-        Config::new(self.inner.kube.clone(), self.program_world())
+        self.config_with(self.inner.kube.clone(), self.program_world())
+    }
+
+    /// The config of a program whose webhooks are called in this process.
+    pub(crate) fn config_with(&self, client: kube::Client, world: World) -> Config {
+        Config {
+            webhooks: Serving {
+                in_process: Some(self.inner.webhooks.clone()),
+                ..Serving::default()
+            },
+            ..Config::new(client, world)
+        }
     }
 
     fn program_world(&self) -> World {
@@ -125,27 +143,80 @@ impl TestCluster {
         let world = self.inner.world.child(name);
         Config {
             election: Some(ElectionOptions::new("default", lease)),
-            ..Config::new(self.inner.kube.clone(), world)
+            ..self.config_with(self.inner.kube.clone(), world)
         }
     }
 
     /// The config of a program whose requests fail as `faults` decides.
     pub fn faulty(&self, faults: &Faults) -> Config {
         let service = self.inner.view.server().client_service();
-        Config::new(faults.client(service), self.program_world())
+        self.config_with(faults.client(service), self.program_world())
     }
 
     /// The same with other settings than the defaults.
     pub async fn run_with(&self, manager: Manager, config: Config) {
-        let running = manager.start(config);
-        let running = running.unwrap_or_else(|error| panic!("the manager did not start: {error}"));
+        let running = self.start_manager(manager, config).await;
         running.ready().await;
         self.inner.managers.lock().push(running);
     }
 
+    /// Starts a program and has the cluster call its webhooks, as who deploys it would. The test
+    /// stops it.
+    pub async fn start_manager(&self, manager: Manager, config: Config) -> Running {
+        let reached = config.client.default_namespace().to_owned();
+        let objects = config.webhooks.in_process.is_some().then(|| {
+            let manifests = manager.webhook_manifests(&reached, &BTreeMap::new());
+            (manifests, manager.definitions_in(&reached))
+        });
+        let running = manager.start(config);
+        let running = running.unwrap_or_else(|error| panic!("the manager did not start: {error}"));
+        if let Some((manifests, definitions)) = objects {
+            let client = &self.inner.client;
+            if let Some(wanted) = manifests.mutating {
+                let take = |known: &mut MutatingWebhookConfiguration| {
+                    known.webhooks.clone_from(&wanted.webhooks);
+                };
+                expect_ok(
+                    "register",
+                    client.create_or_update(wanted.clone(), take).await,
+                );
+            }
+            if let Some(wanted) = manifests.validating {
+                let take = |known: &mut ValidatingWebhookConfiguration| {
+                    known.webhooks.clone_from(&wanted.webhooks);
+                };
+                expect_ok(
+                    "register",
+                    client.create_or_update(wanted.clone(), take).await,
+                );
+            }
+            for wanted in definitions {
+                let Some(conversion) = wanted.spec.conversion.clone() else {
+                    continue;
+                };
+                let take = |known: &mut CustomResourceDefinition| {
+                    known.spec.conversion = Some(conversion.clone());
+                };
+                let key = sendo::ObjectKey::from_object(&wanted);
+                let converted = client
+                    .modify::<CustomResourceDefinition, ()>(&key, take)
+                    .await;
+                // One that is not installed yet is by the program, with its conversion.
+                match converted {
+                    Err(error) if error.is_not_found() => {}
+                    converted => drop(expect_ok("convert", converted)),
+                }
+            }
+        }
+        running
+    }
+
     /// Installs the CustomResourceDefinition of a type and waits until it is served.
     pub async fn install<K: CustomResourceExt>(&self) {
-        let definition = K::crd();
+        self.install_definition(K::crd()).await;
+    }
+
+    async fn install_definition(&self, definition: CustomResourceDefinition) {
         let name = definition.metadata.name.clone().unwrap_or_default();
         self.create(&definition).await;
         self.until(&format!("{name} is served"), |now| {
@@ -157,6 +228,14 @@ impl TestCluster {
             conditions.any(|c| c.type_ == "Established" && c.status == "True")
         })
         .await;
+    }
+
+    /// Installs the CustomResourceDefinitions of a program, all versions of each kind in one, and
+    /// waits until they are served.
+    pub async fn install_kinds(&self, manager: &Manager) {
+        for definition in manager.definitions_in("default") {
+            self.install_definition(definition).await;
+        }
     }
 
     /// Creates an object and returns it as the server stored it.
@@ -185,6 +264,11 @@ impl TestCluster {
     /// All objects of a kind, at this moment.
     pub fn list<K: Typed>(&self) -> Vec<K> {
         self.inner.view.list()
+    }
+
+    /// What `look` finds, at this moment.
+    pub fn now<T>(&self, look: impl FnOnce(&View) -> T) -> T {
+        look(&self.inner.view)
     }
 
     /// Waits until `holds` returns true; it is called again after every change.

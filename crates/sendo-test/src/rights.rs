@@ -108,7 +108,9 @@ impl Rights {
         let election = ElectionOptions::new(&self.namespace, &self.account);
         Config {
             election: Some(election),
-            ..Config::new(client, self.cluster.world().child(name))
+            ..self
+                .cluster
+                .config_with(client, self.cluster.world().child(name))
         }
     }
 

@@ -93,6 +93,10 @@
 //! [checks of one's own](Manager::check). See
 //! [metrics and probes](guide::metrics_and_probes).
 //!
+//! **Webhooks.** A [`webhook`] completes, refuses or converts objects before they are
+//! stored: an async function, declared on the manager as controllers are. Paths, rules and
+//! configurations follow from the declaration. See [webhooks](guide::webhooks).
+//!
 //! **World.** Time, randomness and tasks come from the [`World`] that the program
 //! is given, and reach a reconcile through its context: [`Context::now`],
 //! [`Context::clock`], [`Context::random`]. With paused time and a seed, a run can
@@ -143,6 +147,7 @@ mod serve;
 pub mod source;
 mod tls;
 mod transport;
+pub mod webhook;
 
 pub use cache::{Index, Listing, Selection, Selector};
 pub use client::{Client, Patch};

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::CustomResource;
 use schemars::JsonSchema;
+use sendo::{ObjectExt, ObjectKey};
 use serde::{Deserialize, Serialize};
 
 /// Which Deployment to keep, and at what size.
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "samplecontroller.example.dev",
-    version = "v1alpha1",
+    version = "v1",
     kind = "Bar",
     namespaced,
     status = "BarStatus",
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
         status_replicas_path = ".status.availableReplicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn = r#"{"name": "Deployment", "type": "string", "jsonPath": ".spec.deploymentName"}"#,
+    printcolumn = r#"{"name": "Deployment", "type": "string", "jsonPath": ".spec.deployment"}"#,
     printcolumn = r#"{"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}"#,
     printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.availableReplicas"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
@@ -40,7 +41,7 @@ pub struct BarSpec {
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
-    pub deployment_name: String,
+    pub deployment: String,
 
     /// How many replicas the Deployment is to have. Left out, the Deployment
     /// begins with one, and whoever scales it then is not overruled.
@@ -67,10 +68,15 @@ pub struct BarStatus {
 }
 
 impl Bar {
+    /// The key of the Deployment that it names.
+    pub(crate) fn deployment_key(&self) -> ObjectKey {
+        self.key_beside(&self.spec.deployment)
+    }
+
     /// The labels of the Deployment's pods, by its name: those of a former name
     /// are not taken for its own.
     fn pod_labels(&self) -> BTreeMap<String, String> {
-        let labels = [("app", "nginx"), ("deployment", &self.spec.deployment_name)];
+        let labels = [("app", "nginx"), ("deployment", &self.spec.deployment)];
         labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into()
     }
 
@@ -94,7 +100,7 @@ impl Bar {
         let labels = self.pod_labels();
         Deployment {
             metadata: ObjectMeta {
-                name: Some(self.spec.deployment_name.clone()),
+                name: Some(self.spec.deployment.clone()),
                 namespace: self.metadata.namespace.clone(),
                 ..ObjectMeta::default()
             },

@@ -5,32 +5,41 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::Deployment;
 use sendo::{
     Action, Context, Controller, Error, EventSeverity::*, Index, Manager, ObjectExt, Patch, Result,
-    Uid, Verb,
+    Uid, Verb, webhook,
 };
 use serde_json::json;
 
-use crate::Bar;
+use crate::webhook::{BY_DEPLOYMENT, validate};
+use crate::{Bar, v1alpha1};
 
 /// Deployments by the Bar that controls them.
 static OWNED: Index<Deployment, Uid> = Index::new("owned-by-bar", |d| d.controller_of::<Bar>());
 
-/// A manager with the controller.
+/// A manager with the controller, the webhook and both versions of the resource.
 pub fn manager() -> Manager {
-    Manager::new("bar-controller").defines::<Bar>().controller(
-        Controller::new::<Bar>()
-            .owns::<Deployment>()
-            // Fewer verbs than owning implies: its role has what it uses, and no more.
-            .writes::<Deployment>(Verb::Create | Verb::Patch | Verb::Delete)
-            .index(&OWNED)
-            .reconcile(reconcile),
-    )
+    Manager::new("bar-controller")
+        .defines::<Bar>()
+        .serves::<v1alpha1::Bar>()
+        .webhook(
+            webhook::validates(validate)
+                .reads::<Bar>()
+                .index(&BY_DEPLOYMENT),
+        )
+        .controller(
+            Controller::new::<Bar>()
+                .owns::<Deployment>()
+                // Fewer verbs than owning implies: its role has what it uses, and no more.
+                .writes::<Deployment>(Verb::Create | Verb::Patch | Verb::Delete)
+                .index(&OWNED)
+                .reconcile(reconcile),
+        )
 }
 
 async fn reconcile(bar: Arc<Bar>, cx: Context) -> Result<Action> {
     if bar.is_being_deleted() {
         return Ok(Action::done()); // what it owns is collected with it
     }
-    let name = &bar.spec.deployment_name;
+    let name = &bar.spec.deployment;
     let mut changed = false;
     for stale in cx.list::<Deployment>().by(&OWNED, bar.uid()) {
         if stale.name() != name && !stale.is_being_deleted() {

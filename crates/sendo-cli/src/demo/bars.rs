@@ -4,6 +4,7 @@ use anyhow::{Result, anyhow};
 use bar::{Bar, manager};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
+use sendo::webhook::Serving;
 use sendo::{Config, ObjectExt, Patch, Selection, client};
 use sendo_cluster::Cluster;
 use serde_json::json;
@@ -16,6 +17,11 @@ pub(super) async fn run(story: &Story<'_>, cluster: &Cluster) -> Result<()> {
     story.screen.title("A Bar keeps a Deployment");
     let config = Config {
         install_kinds: true,
+        webhooks: Serving {
+            install: true,
+            in_process: Some(cluster.webhooks_in_process()),
+            ..Serving::default()
+        },
         ..Config::new(cluster.client(), story.world.child("bar"))
     };
     let controller = manager().start(config).map_err(|e| anyhow!("{e}"))?;
@@ -33,7 +39,7 @@ async fn run_steps(story: &Story<'_>) -> Result<()> {
     };
     let bar: Bar = serde_json::from_value(json!({
         "metadata": {"name": "example", "namespace": NAMESPACE},
-        "spec": {"deploymentName": name, "replicas": 2},
+        "spec": {"deployment": name, "replicas": 2},
     }))?;
     let bar = story.client.create(&bar).await?;
     story
@@ -45,7 +51,7 @@ async fn run_steps(story: &Story<'_>) -> Result<()> {
         .await?;
 
     if !story.sabotages("bar-renamed") {
-        let rename = Patch::Merge(json!({"spec": {"deploymentName": "store"}}));
+        let rename = Patch::Merge(json!({"spec": {"deployment": "store"}}));
         story.client.patch(&bar, rename).await?;
     }
     story

@@ -11,6 +11,7 @@ use crate::cache::Namespaces;
 use crate::client::Rate;
 use crate::election::ElectionOptions;
 use crate::events::EventsApi;
+use crate::webhook::Serving;
 
 /// The connection of the controller of a name; see [`client_of`](field@Config::client_of).
 pub type ClientOf = Arc<dyn Fn(&str) -> Option<kube::Client> + Send + Sync>;
@@ -64,6 +65,8 @@ pub struct Config {
     /// Where probes are served, at `/healthz` and `/readyz`, written the same
     /// way. `None`, the default: nowhere.
     pub health_address: Option<String>,
+    /// How the program's webhooks are served, and found by the API server.
+    pub webhooks: Serving,
     /// How long reconciles and runnables have to end after a stop before they
     /// are cut off, and the program fails with
     /// [`DidNotStop`](crate::manager::DidNotStop); 30 s by default.
@@ -90,6 +93,7 @@ impl Config {
             metrics_secure: false,
             metrics_certificates: None,
             health_address: None,
+            webhooks: Serving::default(),
             shutdown_timeout: Duration::from_secs(30),
         }
     }
@@ -114,6 +118,7 @@ impl std::fmt::Debug for Config {
             .field("metrics_address", &self.metrics_address)
             .field("metrics_secure", &self.metrics_secure)
             .field("health_address", &self.health_address)
+            .field("webhooks", &self.webhooks)
             .field("shutdown_timeout", &self.shutdown_timeout)
             .finish_non_exhaustive()
     }

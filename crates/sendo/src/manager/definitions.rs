@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, CustomResourceDefinitionSpec,
+    CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionSpec,
 };
 
 use sendo_world::Clock;
@@ -17,7 +17,7 @@ use crate::object::{ObjectExt, ObjectKey};
 const POLL: Duration = Duration::from_millis(250);
 
 /// How long to wait after a request that got no answer.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// The program's own kinds: one definition for all versions of each.
 #[derive(Debug, Default)]
@@ -25,6 +25,15 @@ pub(crate) struct Definitions {
     merged: Vec<CustomResourceDefinition>,
     /// What cannot be merged, each in a sentence that names the fix.
     problems: Vec<String>,
+    /// The versions that only a webhook of the program can convert.
+    converted: Vec<ConvertedVersion>,
+}
+
+/// A version that is converted by a webhook.
+#[derive(Clone, Debug)]
+struct ConvertedVersion {
+    definition: String,
+    version: String,
 }
 
 impl Definitions {
@@ -59,6 +68,32 @@ impl Definitions {
                 )),
             }
         }
+    }
+
+    /// Adds a version that a webhook converts.
+    pub(super) fn add_converted(&mut self, definition: CustomResourceDefinition) {
+        for version in &definition.spec.versions {
+            self.converted.push(ConvertedVersion {
+                definition: definition.name().to_owned(),
+                version: version.name.clone(),
+            });
+        }
+        self.add(definition);
+    }
+
+    /// The definitions for a cluster in which nobody converts: what needs a conversion is not
+    /// served.
+    pub(super) fn without_conversions(&self) -> Vec<CustomResourceDefinition> {
+        let mut definitions = self.merged.clone();
+        for definition in &mut definitions {
+            let name = definition.name().to_owned();
+            for version in &mut definition.spec.versions {
+                let mut converted = self.converted.iter();
+                version.served &=
+                    !converted.any(|one| (&one.definition, &one.version) == (&name, &version.name));
+            }
+        }
+        definitions
     }
 
     /// The definitions, as they would be installed.
@@ -131,9 +166,19 @@ async fn apply(client: &Client, clock: &Clock, wanted: &CustomResourceDefinition
     loop {
         // Labels and annotations of others stay, and so does how versions are converted.
         let change = |known: &mut CustomResourceDefinition| {
-            let conversion = known.spec.conversion.take();
-            known.spec = wanted.spec.clone();
-            known.spec.conversion = known.spec.conversion.take().or(conversion);
+            let before = std::mem::replace(&mut known.spec, wanted.spec.clone());
+            let conversion = conversion_of(known.spec.conversion.take(), before.conversion);
+            if conversion
+                .as_ref()
+                .is_some_and(|one| one.strategy == "Webhook")
+            {
+                // Another replica converts what this process does not.
+                for version in &mut known.spec.versions {
+                    let mut before = before.versions.iter();
+                    version.served |= before.any(|v| v.name == version.name && v.served);
+                }
+            }
+            known.spec.conversion = conversion;
             for (name, value) in wanted.metadata.labels.iter().flatten() {
                 let labels = known.metadata.labels.get_or_insert_default();
                 labels.insert(name.clone(), value.clone());
@@ -157,6 +202,65 @@ async fn apply(client: &Client, clock: &Clock, wanted: &CustomResourceDefinition
         }
         return Ok(());
     }
+}
+
+/// Has the versions of the kinds converted as the program wants it, where the cluster has them
+/// and knows the versions. Leaves everything else of a definition alone.
+pub(super) async fn convert(
+    client: &Client,
+    clock: &Clock,
+    definitions: &[CustomResourceDefinition],
+) -> Result<()> {
+    for wanted in definitions.iter().filter(|d| d.spec.conversion.is_some()) {
+        let name = wanted.name();
+        loop {
+            let change = |known: &mut CustomResourceDefinition| {
+                let known = &mut known.spec.conversion;
+                *known = conversion_of(wanted.spec.conversion.clone(), known.take());
+            };
+            let key = ObjectKey::cluster(name);
+            match client
+                .modify::<CustomResourceDefinition, ()>(&key, change)
+                .await
+            {
+                Ok(_) => break,
+                Err(error) if error.is_not_found() => {
+                    tracing::warn!(name, "the kind is not installed: none of it is converted");
+                    break;
+                }
+                Err(error) if is_passing(&error) => {
+                    tracing::warn!(name, %error, "cannot have the kind converted yet");
+                    clock.sleep(AGAIN).await;
+                }
+                Err(error) => {
+                    let text = format!(
+                        "cannot set the conversion of the CustomResourceDefinition {name}: {error}"
+                    );
+                    return Err(Error::terminal(text));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The conversion that is to be: one that the program does not say anything about stays, and so
+/// do the authorities that are trusted, if it names none.
+fn conversion_of(
+    wanted: Option<CustomResourceConversion>,
+    known: Option<CustomResourceConversion>,
+) -> Option<CustomResourceConversion> {
+    let Some(mut wanted) = wanted else {
+        return known;
+    };
+    let known = known.and_then(|known| known.webhook?.client_config);
+    let config = wanted.webhook.as_mut();
+    if let Some(config) = config.and_then(|webhook| webhook.client_config.as_mut())
+        && config.ca_bundle.is_none()
+    {
+        config.ca_bundle = known.and_then(|known| known.ca_bundle);
+    }
+    Some(wanted)
 }
 
 async fn established(
@@ -210,7 +314,7 @@ fn why_not_served(definition: &CustomResourceDefinition) -> Option<String> {
 }
 
 /// Whether the same request may succeed later.
-fn is_passing(error: &client::Error) -> bool {
+pub(super) fn is_passing(error: &client::Error) -> bool {
     let unanswered = matches!(error, client::Error::Transport { .. });
     unanswered || error.is_conflict() || error.code() == 429 || error.code() >= 500
 }
@@ -279,6 +383,47 @@ mod tests {
                 "{schema}"
             );
         }
+    }
+
+    impl crate::webhook::Convert for old::Bar {
+        type Hub = new::Bar;
+
+        fn to_hub(self) -> crate::Result<new::Bar> {
+            let spec = new::BarSpec { new: self.spec.old };
+            let metadata = self.metadata;
+            Ok(new::Bar { metadata, spec })
+        }
+
+        fn from_hub(hub: new::Bar) -> crate::Result<old::Bar> {
+            let spec = old::BarSpec { old: hub.spec.new };
+            let metadata = hub.metadata;
+            Ok(old::Bar { metadata, spec })
+        }
+    }
+
+    #[test]
+    fn a_version_that_nobody_converts_is_not_served() {
+        let program = Manager::new("p").defines::<new::Bar>().serves::<old::Bar>();
+        assert_eq!(program.problems(), [""; 0]);
+        let served = |definitions: &[super::CustomResourceDefinition]| {
+            let versions = definitions[0].spec.versions.iter();
+            let served = versions.filter(|v| v.served).map(|v| v.name.clone());
+            served.collect::<Vec<_>>()
+        };
+        assert_eq!(served(&program.definitions.without_conversions()), ["v1"]);
+        let converted = program.definitions_in("system");
+        assert_eq!(served(&converted), ["v1", "v1alpha1"]);
+        let conversion = serde_json::to_value(&converted[0].spec.conversion).unwrap();
+        assert_eq!(conversion["strategy"], "Webhook");
+        let service = &conversion["webhook"]["clientConfig"]["service"];
+        assert_eq!(service["namespace"], "system");
+        assert_eq!(service["name"], "p-webhooks");
+        assert_eq!(service["path"], "/convert");
+
+        let alone = Manager::new("p").serves::<old::Bar>();
+        let problems = alone.problems();
+        let undefined = "versions are converted by way of bars.example.dev/v1, which the program does not define: add `.defines::<…>()` with its type";
+        assert!(problems.iter().any(|p| p == undefined), "{problems:?}");
     }
 
     #[test]

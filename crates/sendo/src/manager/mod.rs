@@ -27,8 +27,9 @@ mod run;
 mod runnable;
 mod running;
 mod stop;
+mod webhooks;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use definitions::Definitions;
@@ -43,6 +44,7 @@ use crate::metrics::{Metric, OwnMetric, own_metric};
 use crate::object::{Kind, Object, Typed};
 use crate::reader::DeclaredRead;
 use crate::rights::{Right, Verbs};
+use crate::webhook::{self, Conversions, Convert, Reached, Registration, Webhook};
 
 #[cfg(feature = "args")]
 pub use args::Args;
@@ -68,6 +70,8 @@ pub struct Manager {
     pub(crate) cache: CacheOptions,
     pub(crate) definitions: Definitions,
     pub(crate) metrics: Vec<OwnMetric>,
+    pub(crate) webhooks: Vec<Webhook>,
+    pub(crate) conversions: Conversions,
 }
 
 /// A readiness check of the user's own.
@@ -96,6 +100,8 @@ impl Manager {
             },
             definitions: Definitions::default(),
             metrics: Vec::new(),
+            webhooks: Vec::new(),
+            conversions: Conversions::default(),
         }
     }
 
@@ -167,10 +173,60 @@ impl Manager {
     /// Several versions of a kind, each a type of its own, become one definition.
     /// Objects are stored in one of them: the types of the others say
     /// `#[kube(storage = false)]`. The versions convert by their `apiVersion`
-    /// alone, so a field that is to survive has the same name in each.
+    /// alone, so a field that is to survive has the same name in each; a version
+    /// with other fields is declared with [`Manager::serves`].
     pub fn defines<K: CustomResourceExt>(mut self) -> Self {
         self.definitions.add(K::crd());
         self
+    }
+
+    /// Names a version of a kind that is converted by [`Convert`]: by way of its hub, another
+    /// version, which [`Manager::defines`] names. All versions of the kind are then converted by
+    /// this program, which has to run for them to be read and written. Where it does not serve
+    /// its webhooks, it installs the kind with the versions alone that need no conversion.
+    ///
+    /// See the guide's chapter on [webhooks](crate::guide::webhooks).
+    pub fn serves<K: Convert + CustomResourceExt>(mut self) -> Self {
+        self.definitions.add_converted(K::crd());
+        self.conversions.add::<K>();
+        self
+    }
+
+    /// Adds a webhook; see [`webhook`](crate::webhook).
+    pub fn webhook(mut self, webhook: Webhook) -> Self {
+        self.webhooks.push(webhook);
+        self
+    }
+
+    /// The objects that a cluster needs for the program's webhooks, if it runs in `namespace` in
+    /// pods with these labels. No authority is in them: the program, or cert-manager, adds those.
+    pub fn webhook_manifests(
+        &self,
+        namespace: &str,
+        pod_labels: &BTreeMap<String, String>,
+    ) -> webhook::Manifests {
+        if self.webhooks.is_empty() && self.conversions.is_empty() {
+            return webhook::Manifests::default();
+        }
+        let registration = Registration {
+            program: &self.name,
+            webhooks: &self.webhooks,
+            reached: &Reached::by_service_of(&self.name, namespace),
+            ca_bundle: None,
+        };
+        registration.manifests(pod_labels)
+    }
+
+    /// The kinds of the program's own as a cluster needs them whose program runs in `namespace`:
+    /// [`Manager::definitions`], with the conversion of those that [`Manager::serves`] converts.
+    pub fn definitions_in(&self, namespace: &str) -> Vec<CustomResourceDefinition> {
+        let registration = Registration {
+            program: &self.name,
+            webhooks: &self.webhooks,
+            reached: &Reached::by_service_of(&self.name, namespace),
+            ca_bundle: None,
+        };
+        registration.with_conversions(self.definitions(), &self.conversions)
     }
 
     /// The kinds of the program's own, as it would install them.
@@ -219,6 +275,7 @@ impl Manager {
         let controllers = self.declarations().flat_map(|d| d.kinds.iter().cloned());
         let all: BTreeSet<Kind> = controllers
             .chain(self.reads.iter().map(|read| read.kind.clone()))
+            .chain(self.webhooks.iter().flat_map(Webhook::kinds).cloned())
             .collect();
         all.into_iter().collect()
     }

@@ -22,6 +22,7 @@ pub(super) fn find(manager: &Manager) -> Vec<String> {
     names(manager, &mut problems);
     checks(manager, &mut problems);
     kinds_of_run_time(manager, &mut problems);
+    webhooks(manager, &mut problems);
     let mut handles = BTreeSet::new();
     for controller in &manager.controllers {
         let name = controller.name();
@@ -97,7 +98,7 @@ fn names(manager: &Manager, problems: &mut Vec<String>) {
 }
 
 fn checks(manager: &Manager, problems: &mut Vec<String>) {
-    let mut seen = BTreeSet::from(["caches", "election"]);
+    let mut seen = BTreeSet::from(["caches", "election", "webhooks"]);
     for check in &manager.checks {
         if !seen.insert(&check.name) {
             problems.push(format!(
@@ -129,6 +130,42 @@ fn kinds_of_run_time(manager: &Manager, problems: &mut Vec<String>) {
             "the controller `{name}` watches every kind, and the program does not declare that it \
              may: add `.needs(Right::resource(\"*\", \"*\", Verb::List | Verb::Watch))`"
         ));
+    }
+}
+
+fn webhooks(manager: &Manager, problems: &mut Vec<String>) {
+    let (mut paths, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for webhook in &manager.webhooks {
+        let path = webhook.path();
+        for problem in webhook.problems() {
+            problems.push(format!("the webhook at {path} {problem}"));
+        }
+        let name = webhook.configured_name(&manager.name);
+        if !is_object_name(&name) {
+            problems.push(format!(
+                "no webhook can be called `{name}`: use small letters, digits, `-` and `.` in its name"
+            ));
+        }
+        if !paths.insert(path.clone()) | !names.insert(name) {
+            problems.push(format!(
+                "there is more than one webhook at {path}: give one a name with `.named(…)`"
+            ));
+        }
+    }
+    problems.extend_from_slice(manager.conversions.problems());
+    for hub in manager.conversions.hubs() {
+        let mut definitions = manager.definitions.merged().iter();
+        let is_defined = definitions.any(|definition| {
+            let (spec, versions) = (&definition.spec, &definition.spec.versions);
+            spec.group == hub.group
+                && spec.names.kind == hub.kind
+                && versions.iter().any(|version| version.name == hub.version)
+        });
+        if !is_defined {
+            problems.push(format!(
+                "versions are converted by way of {hub}, which the program does not define: add `.defines::<…>()` with its type"
+            ));
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -16,6 +19,7 @@ use crate::controller::{ControllerRights, Elected, EventsOf};
 use crate::events::EventsApi;
 use crate::object::ObjectExt;
 use crate::rights::{DeclaredRights, Right, Verb, Verbs};
+use crate::webhook::Webhook;
 
 /// Where events about objects of no namespace are written.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -31,6 +35,8 @@ pub struct RightsOptions {
     pub metrics_secure: bool,
     /// Whether it installs its own kinds; not by default.
     pub install_kinds: bool,
+    /// Whether it installs the configurations of its webhooks; not by default.
+    pub install_webhooks: bool,
     /// Which API its events are written to.
     pub events: EventsApi,
 }
@@ -43,6 +49,7 @@ impl RightsOptions {
             lease: election.map(|options| (options.namespace.clone(), options.name.clone())),
             metrics_secure: config.metrics_secure,
             install_kinds: config.install_kinds,
+            install_webhooks: config.webhooks.install,
             events: config.events,
         }
     }
@@ -54,6 +61,7 @@ impl Manager {
     pub fn rights(&self, options: &RightsOptions) -> Vec<Right> {
         let mut rights: Vec<Right> = self.reads.iter().map(|read| read.right()).collect();
         rights.extend(self.needs.iter().cloned());
+        rights.extend(self.webhooks.iter().flat_map(Webhook::rights));
         for controller in &self.controllers {
             rights.extend(controller.rights.rights.iter().cloned());
             rights.extend(self.status_of(&controller.rights));
@@ -73,6 +81,10 @@ impl Manager {
             rights.push(Right::of::<SubjectAccessReview>(Verb::Create));
         }
         if options.install_kinds {
+            rights.extend(self.definition_rights());
+        }
+        if options.install_webhooks {
+            rights.extend(self.configuration_rights());
             rights.extend(self.definition_rights());
         }
         rights
@@ -113,6 +125,20 @@ impl Manager {
             leases.iter().fold(known, |right, lease| right.named(lease)),
             Right::of::<Lease>(Verb::Create).in_namespace(namespace),
             event_of(api, Verb::Create.into()).in_namespace(namespace),
+        ]
+    }
+
+    /// To install the configurations of the webhooks, which are called as the program is.
+    fn configuration_rights(&self) -> Vec<Right> {
+        if self.webhooks.is_empty() {
+            return Vec::new();
+        }
+        let known = Verb::Get | Verb::Update;
+        vec![
+            Right::of::<MutatingWebhookConfiguration>(known).named(&self.name),
+            Right::of::<MutatingWebhookConfiguration>(Verb::Create),
+            Right::of::<ValidatingWebhookConfiguration>(known).named(&self.name),
+            Right::of::<ValidatingWebhookConfiguration>(Verb::Create),
         ]
     }
 

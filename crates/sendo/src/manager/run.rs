@@ -1,6 +1,6 @@
 //! The life of a manager: it starts its parts in order, runs, and stops them in reverse order.
 //!
-//! Start: servers, then sources and caches, then what works everywhere, then the election, then
+//! Start: servers, then webhooks, then sources and caches, then what works everywhere, then the election, then
 //! what works on the leader. Each controller waits for its own sources, so one whose kind is
 //! missing holds up no other. `stop.rs` describes how it stops.
 
@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use sendo_world::{Stop, World};
 use tokio::sync::{mpsc, watch};
 
+use super::definitions::Definitions;
 use super::stop::{Part, Parts};
+use super::webhooks::Served;
 use super::{Check, Config, Manager, RunContext, Runnable, Running, definitions};
 use crate::cache::{Cache, CacheOptions, Readiness};
 use crate::client::{Client, ClientOptions, RateLimit, WriteGate};
@@ -90,7 +92,11 @@ impl Manager {
         };
         let (parts, elections) = (life.parts.clone(), life.elections.clone());
         let probes = life.probes.clone();
-        let life = world.tasks().spawn("manager", life.live(self, failed));
+        // They may be called from here on, before the kinds that they convert are read.
+        let served = life.open_webhooks(&mut self);
+        let life = world
+            .tasks()
+            .spawn("manager", life.live(self, served, failed));
         Ok(Running {
             stop,
             cache,
@@ -192,10 +198,10 @@ struct Groups {
 }
 
 pub(super) struct Life {
-    name: String,
+    pub(super) name: String,
     pub(super) config: Config,
     pub(super) worlds: Worlds,
-    cache: Cache,
+    pub(super) cache: Cache,
     pub(super) metrics: Registry,
     requests: ClientMetrics,
     rights: DeclaredRights,
@@ -217,15 +223,16 @@ impl Life {
     async fn live(
         self,
         manager: Manager,
+        served: Option<Served>,
         mut failed: mpsc::UnboundedReceiver<Error>,
     ) -> Result<()> {
-        let outcome = match self.begin(manager).await {
+        let outcome = match self.begin(manager, served.as_ref()).await {
             Ok(ready) => self.go_on(ready, &mut failed).await,
             Err(error) => Err(error),
         };
         // Whatever it stops for, who looks at this knows that it does.
         self.stop.cancel();
-        let stopped = self.wind_down().await;
+        let stopped = self.wind_down(served).await;
         // What ended the program comes before how it ended.
         outcome.and(stopped.map_err(Error::terminal))
     }
@@ -233,16 +240,16 @@ impl Life {
     /// Starts the servers and everything that works without leadership; the
     /// leader's work waits for the election. Returns what is to be waited for
     /// until the program counts as ready.
-    async fn begin(&self, manager: Manager) -> Result<Vec<BoxFuture<'static, ()>>> {
-        self.serve(manager.checks).await?;
-        if self.config.install_kinds {
-            let client = self.client(&self.name, &self.config.world, None);
-            let clock = self.config.world.clock();
-            let install = definitions::install(&client, clock, manager.definitions.merged());
-            match self.stop.run_until_cancelled(install).await {
-                Some(installed) => installed?,
-                None => return Ok(Vec::new()),
-            }
+    async fn begin(
+        &self,
+        mut manager: Manager,
+        served: Option<&Served>,
+    ) -> Result<Vec<BoxFuture<'static, ()>>> {
+        self.serve(std::mem::take(&mut manager.checks)).await?;
+        let install = self.install(&manager.definitions, served);
+        match self.stop.run_until_cancelled(install).await {
+            Some(installed) => installed?,
+            None => return Ok(Vec::new()),
         }
         let mut groups = Groups::default();
         if let Some(options) = &self.config.election {
@@ -283,6 +290,29 @@ impl Life {
             }
         }
         Ok(ready)
+    }
+
+    /// Installs what the config asks for: the program's kinds, and the configurations of its
+    /// webhooks.
+    async fn install(&self, definitions: &Definitions, served: Option<&Served>) -> Result<()> {
+        let client = self.client(&self.name, &self.config.world, None);
+        let clock = self.config.world.clock();
+        let definitions = match served {
+            Some(served) => served.with_conversions(&self.name, definitions.merged()),
+            None => definitions.without_conversions(),
+        };
+        if self.config.install_kinds {
+            definitions::install(&client, clock, &definitions).await?;
+        }
+        if let Some(served) = served
+            && self.config.webhooks.install
+        {
+            if !self.config.install_kinds {
+                definitions::convert(&client, clock, &definitions).await?;
+            }
+            served.install(&self.name, &client, clock).await?;
+        }
+        Ok(())
     }
 
     /// The parts that start together with one that is called `name`.
@@ -437,7 +467,7 @@ impl Life {
     }
 
     /// A client in the name of a part; a leader's writes pass its gate.
-    fn client(&self, part: &str, world: &World, gate: Option<Gate>) -> Client {
+    pub(super) fn client(&self, part: &str, world: &World, gate: Option<Gate>) -> Client {
         let name = self.config.field_manager.as_deref().unwrap_or(part);
         let options = ClientOptions {
             rate: self.rate.clone(),

@@ -1,7 +1,7 @@
 //! How a manager stops.
 //!
 //! What writes first (controllers and runnables, within the deadline), then the
-//! lease, the event recorder, the caches, and the servers last. The end comes
+//! lease, the webhooks, the event recorder, the caches, and the other servers last. The end comes
 //! whatever they do: what does not stop in its time is cut off, and what cannot
 //! be cut off is named and left behind.
 
@@ -14,6 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sendo_world::Tasks;
 
 use super::run::Life;
+use super::webhooks::Served;
 use crate::controller::BusyKeys;
 
 /// How long tasks that are cut off have to be gone. They are dropped where they
@@ -110,7 +111,7 @@ impl Parts {
 impl Life {
     /// Asks everything to end, in order, cuts off what takes too long, and leaves
     /// behind what cannot be cut off.
-    pub(super) async fn wind_down(&self) -> Result<(), DidNotStop> {
+    pub(super) async fn wind_down(&self, served: Option<Served>) -> Result<(), DidNotStop> {
         let stopped = self.stop_work().await;
         if let Err(late) = &stopped {
             tracing::error!("{late}");
@@ -127,6 +128,9 @@ impl Life {
             worlds.election.tasks().cut_off();
         }
         self.end(worlds.election.tasks(), limit).await;
+        if let Some(served) = served {
+            served.end(self.config.world.clock(), SERVERS).await;
+        }
         for (world, limit) in [
             (&worlds.events, EVENTS),
             (&worlds.caches, SERVERS),

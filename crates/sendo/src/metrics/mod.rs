@@ -27,6 +27,7 @@ mod leader;
 mod process;
 mod queue;
 mod source;
+mod webhook;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -52,6 +53,7 @@ pub use events::EventMetrics;
 pub use format::Format;
 pub use leader::LeaderMetrics;
 pub use queue::QueueMetrics;
+pub use webhook::{ActiveReview, WebhookMetrics};
 
 /// The metrics of one manager. Clones share them.
 ///
@@ -91,6 +93,7 @@ struct Families {
     requests: client::Families,
     leader: Gauges,
     events: Counters,
+    webhook: webhook::Families,
 }
 
 /// A metric that a program or a controller declares, registered when the manager starts.
@@ -131,6 +134,7 @@ impl Registry {
             requests: client::Families::register(&mut registered),
             leader: leader::register(&mut registered),
             events: events::register(&mut registered),
+            webhook: webhook::Families::register(&mut registered),
         };
         let queues = Arc::new(queue::Queues::default());
         let sources = Arc::new(source::Sources::default());

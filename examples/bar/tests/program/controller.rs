@@ -15,11 +15,11 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-const RIGHTS: &str = include_str!("../samples/rbac.yaml");
+const RIGHTS: &str = include_str!("../../samples/rbac.yaml");
 
 fn bar(deployment: &str, replicas: Option<i32>) -> Bar {
     let spec = BarSpec {
-        deployment_name: deployment.to_owned(),
+        deployment: deployment.to_owned(),
         replicas,
     };
     let mut bar = Bar::new("example", spec);
@@ -119,7 +119,7 @@ async fn a_renamed_deployment_replaces_the_old_one(cluster: TestCluster) {
     let made = cluster.create(&bar("before", Some(1))).await;
     until_available(&cluster, 1).await;
     cluster
-        .patch(&made, json!({"spec": {"deploymentName": "after"}}))
+        .patch(&made, json!({"spec": {"deployment": "after"}}))
         .await;
     cluster
         .until("only the new one is left", |now| {
@@ -172,7 +172,7 @@ async fn a_deployment_of_another_owner_is_not_changed(cluster: TestCluster) {
 #[sendo_test::test]
 async fn an_invalid_spec_is_refused_with_the_reason(cluster: TestCluster) {
     cluster.install::<Bar>().await;
-    let name_pattern = "spec.deploymentName in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'";
+    let name_pattern = "spec.deployment in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'";
     for (name, replicas, why) in [
         (
             "web",
@@ -187,7 +187,7 @@ async fn an_invalid_spec_is_refused_with_the_reason(cluster: TestCluster) {
         (
             "",
             None,
-            "spec.deploymentName in body should be at least 1 chars long",
+            "spec.deployment in body should be at least 1 chars long",
         ),
         ("No Name", None, name_pattern),
     ] {
@@ -282,7 +282,7 @@ async fn its_rights_are_enough_and_all_are_used(cluster: TestCluster) {
     until_available(&cluster, 1).await;
     cluster.patch(&made, json!({"spec": {"replicas": 2}})).await;
     until_available(&cluster, 2).await;
-    let rename = json!({"spec": {"deploymentName": "shop"}});
+    let rename = json!({"spec": {"deployment": "shop"}});
     cluster.patch(&made, rename).await;
     cluster
         .until("only the new one is left", |now| {
@@ -384,10 +384,7 @@ async fn failures_of_the_api_delay_but_do_not_change_the_result(cluster: TestClu
     let made = cluster.create(&bar("a", Some(3))).await;
     cluster.pass(MINUTE).await;
     cluster
-        .patch(
-            &made,
-            json!({"spec": {"deploymentName": "b", "replicas": 2}}),
-        )
+        .patch(&made, json!({"spec": {"deployment": "b", "replicas": 2}}))
         .await;
     cluster.pass(MINUTE).await;
     assert!(faults.injected() > 0);
@@ -405,7 +402,7 @@ async fn failures_of_the_api_delay_but_do_not_change_the_result(cluster: TestClu
 
 #[test]
 fn the_sample_has_only_known_fields() {
-    let sample: Value = serde_saphyr::from_str(include_str!("../samples/bar.yaml")).unwrap();
+    let sample: Value = serde_saphyr::from_str(include_str!("../../samples/bar.yaml")).unwrap();
     let decoded: Bar = serde_json::from_value(sample.clone()).unwrap();
     let again = serde_json::to_value(decoded).unwrap();
     assert_eq!(again["spec"], sample["spec"]);

@@ -1,0 +1,4 @@
+//! The whole program on a live cluster, in virtual time.
+
+mod controller;
+mod webhooks;
