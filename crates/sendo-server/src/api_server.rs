@@ -29,7 +29,7 @@ use crate::request::body::Body;
 use crate::request::in_flight::{InFlight, InFlightLimits};
 use crate::request::user::User;
 use crate::state::Server;
-use crate::state::admission::{Plugin, hooks};
+use crate::state::admission::{Plugin, hooks, policies};
 use crate::state::documents::Documents;
 use crate::state::pod_security::PodSecurity;
 use crate::state::service_ranges::ServiceRanges;
@@ -133,6 +133,7 @@ impl ApiServer {
         let server = Arc::new(Server {
             access: Arc::new(access),
             hooks: Follow::new(Arc::clone(&store), hooks::PREFIXES),
+            policies: Follow::new(Arc::clone(&store), policies::PREFIXES),
             webhooks: Webhooks::new(&store, &world),
             store,
             admission,

@@ -12,6 +12,7 @@ use super::page::{Description, Page};
 use super::table::{Counter, Histogram, Table};
 
 const SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
+const POLICY_SECONDS: &[f64] = &[0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 const WEBHOOK_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 
 /// The phases of admission, as the label `type` names them.
@@ -27,6 +28,35 @@ pub(crate) struct Admission {
     webhook_requests: Table<Counter>,
     webhook_rejections: Table<Counter>,
     webhook_fail_open: Table<Counter>,
+    validating_policies: Table<Histogram>,
+    mutating_policies: Table<Histogram>,
+    validating_checks: Table<Counter>,
+    mutating_checks: Table<Counter>,
+}
+
+/// One evaluation of a policy with a binding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PolicyCheck<'a> {
+    pub(crate) policy: &'a str,
+    pub(crate) binding: &'a str,
+    /// What is wrong; `None` if nothing is.
+    pub(crate) fault: Option<&'a str>,
+    /// What was done about it; empty for policies that mutate.
+    pub(crate) action: &'a str,
+    pub(crate) time: Duration,
+}
+
+impl PolicyCheck<'_> {
+    /// The kind of fault, as Kubernetes tells it from its text.
+    fn error_type(&self) -> &'static str {
+        let budget = "validation failed due to running out of cost budget";
+        match self.fault {
+            None => "no_error",
+            Some(text) if text.starts_with("compilation") => "compile_error",
+            Some(text) if text.starts_with(budget) => "out_of_budget",
+            Some(_) => "invalid_error",
+        }
+    }
 }
 
 /// What came of the call of a webhook.
@@ -102,7 +132,71 @@ impl Admission {
             .observe(&[name, kind, operation, rejected], WEBHOOK_SECONDS, time);
     }
 
+    /// Counts a decision of a validating policy.
+    pub(crate) fn validating_policy(&self, check: &PolicyCheck<'_>) {
+        let labels = [
+            check.policy,
+            check.binding,
+            check.error_type(),
+            check.action,
+        ];
+        self.validating_checks.count(&labels);
+        self.validating_policies
+            .observe(&labels, POLICY_SECONDS, check.time);
+    }
+
+    /// Counts a mutation by a policy.
+    pub(crate) fn mutating_policy(&self, check: &PolicyCheck<'_>) {
+        let labels = [check.policy, check.binding, check.error_type()];
+        self.mutating_checks.count(&labels);
+        self.mutating_policies
+            .observe(&labels, POLICY_SECONDS, check.time);
+    }
+
+    fn write_policies(&self, page: &mut Page) {
+        let validating = &[
+            "policy",
+            "policy_binding",
+            "error_type",
+            "enforcement_action",
+        ];
+        let mutating = &["policy", "policy_binding", "error_type"];
+        page.counters(
+            &Description {
+                name: "apiserver_validating_admission_policy_check_total",
+                help: "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and enforcement action taken.",
+                labels: validating,
+            },
+            &self.validating_checks,
+        );
+        page.histograms(
+            &Description {
+                name: "apiserver_validating_admission_policy_check_duration_seconds",
+                help: "[BETA] Validation admission latency for individual validation expressions in seconds, labeled by policy and further including binding and enforcement action taken.",
+                labels: validating,
+            },
+            &self.validating_policies,
+        );
+        page.counters(
+            &Description {
+                name: "apiserver_mutating_admission_policy_check_total",
+                help: "[ALPHA] Mutation admission policy check total, labeled by policy and further identified by binding.",
+                labels: mutating,
+            },
+            &self.mutating_checks,
+        );
+        page.histograms(
+            &Description {
+                name: "apiserver_mutating_admission_policy_check_duration_seconds",
+                help: "[ALPHA] Mutation admission latency for individual mutation expressions in seconds, labeled by policy and binding.",
+                labels: mutating,
+            },
+            &self.mutating_policies,
+        );
+    }
+
     pub(super) fn write(&self, page: &mut Page) {
+        self.write_policies(page);
         page.histograms(
             &Description {
                 name: "apiserver_admission_step_admission_duration_seconds",
@@ -160,5 +254,9 @@ impl Admission {
         self.webhook_requests.clear();
         self.webhook_rejections.clear();
         self.webhook_fail_open.clear();
+        self.validating_policies.clear();
+        self.mutating_policies.clear();
+        self.validating_checks.clear();
+        self.mutating_checks.clear();
     }
 }

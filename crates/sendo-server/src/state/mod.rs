@@ -33,6 +33,7 @@ use crate::request::in_flight::InFlight;
 use crate::webhook::Webhooks;
 use admission::Plugin;
 use admission::hooks::Hooks;
+use admission::policies::Policies;
 use documents::Documents;
 use pod_security::PodSecurity;
 use service_ranges::ServiceRanges;
@@ -57,6 +58,8 @@ pub(crate) struct Server {
     pub(crate) pod_security: PodSecurity,
     /// The webhooks that decide about requests.
     pub(crate) hooks: Follow<Hooks>,
+    /// The policies that decide about requests.
+    pub(crate) policies: Follow<Policies>,
     /// Calls webhooks.
     pub(crate) webhooks: Webhooks,
     /// What services are given addresses and ports from.

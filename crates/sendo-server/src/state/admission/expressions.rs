@@ -1,4 +1,7 @@
 //! Expressions of webhooks and policies, compiled when their configuration changes.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/condition.go`: `CompileCondition`
 
 use sendo_apimachinery::admission_expressions::{CONDITION, Environment};
 use sendo_apimachinery::cel::{Composed, Program, Type};

@@ -10,6 +10,7 @@ mod attributes;
 mod claims;
 pub(crate) mod expressions;
 pub(crate) mod hooks;
+pub(crate) mod policies;
 mod reinvocation;
 
 use futures::future::BoxFuture;

@@ -27,7 +27,6 @@
 //! | CertificateSubjectRestriction | a request for a client of the group `system:masters` |
 //! | PodGroupProtection, PodGroupWorkloadExists, JobValidation | their features are off by default |
 //! | NodeDeclaredFeatureValidator | nodes declare no features here |
-//! | MutatingAdmissionPolicy, ValidatingAdmissionPolicy | their objects are kept and not evaluated |
 //! | ResourceQuota | quotas are kept and not enforced |
 //!
 //! Follows Kubernetes 1.36:
@@ -46,6 +45,7 @@ mod persistent_volume_claim_resize;
 mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
+mod policies;
 mod priority;
 mod request;
 mod runtime_class;
@@ -80,6 +80,8 @@ pub(crate) static PLUGINS: &[Plugin] = &[
     default_classes::DEFAULT_INGRESS_CLASS,
     pod_topology_labels::POD_TOPOLOGY_LABELS,
     pod_resize::POD_RESIZE_VALIDATOR,
+    policies::MUTATING_ADMISSION_POLICY,
     webhooks::MUTATING_ADMISSION_WEBHOOK,
+    policies::VALIDATING_ADMISSION_POLICY,
     webhooks::VALIDATING_ADMISSION_WEBHOOK,
 ];

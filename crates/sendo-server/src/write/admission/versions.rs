@@ -5,12 +5,19 @@
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`: `callAttrMutatingHook`
 
 use sendo_apimachinery::decode::typed_as_sent;
-use sendo_apimachinery::schema::show_as_stored;
+use sendo_apimachinery::schema::{SchemaRef, show_as_stored};
 use sendo_apimachinery::{Status, go_quote};
 use serde_json::Value;
 
 use super::Attributes;
 use super::matching::Version;
+
+/// What becomes of fields that the kind does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    Dropped,
+    Refused,
+}
 
 /// The objects of a request, as a webhook or an expression sees them.
 #[derive(Debug)]
@@ -31,11 +38,24 @@ impl Versioned {
         }
     }
 
-    /// Reads what a patch has made of the object. Unknown fields are dropped.
+    /// The schema by which a configuration is merged into the object.
+    pub(super) fn merge_schema<'t>(&'t self, attributes: &Attributes<'t>) -> Option<SchemaRef<'t>> {
+        let types = &attributes.call.server.types;
+        if let Some(custom) = &self.version.resource.custom
+            && attributes.is_of_own_kind()
+        {
+            return Some(custom.merge_schema(types));
+        }
+        let text = |member: &str| self.object[member].as_str().unwrap_or_default();
+        types.kind(text("apiVersion"), text("kind"))
+    }
+
+    /// Reads what a patch has made of the object.
     pub(super) fn read(
         &self,
         attributes: &Attributes<'_>,
         patched: Value,
+        unknown: Unknown,
     ) -> Result<Value, Status> {
         let text = |member: &str| patched[member].as_str().unwrap_or_default();
         if ["apiVersion", "kind"]
@@ -57,9 +77,14 @@ impl Versioned {
             }
             (_, Some(schema)) => {
                 let read = typed_as_sent(object, schema);
-                object = read
-                    .map_err(|error| Status::internal_error(error.to_string()))?
-                    .value;
+                let read = read.map_err(|error| Status::internal_error(error.to_string()))?;
+                if unknown == Unknown::Refused && !read.problems.is_empty() {
+                    let problems = read.problems.join(", ");
+                    return Err(Status::internal_error(format!(
+                        "strict decoding error: {problems}"
+                    )));
+                }
+                object = read.value;
                 for member in ["apiVersion", "kind"] {
                     object[member] = self.object[member].clone();
                 }

@@ -19,6 +19,7 @@ mod objects;
 mod ownership;
 mod permissions;
 mod pod_security;
+mod policies;
 mod reaching;
 mod rights;
 mod rules;

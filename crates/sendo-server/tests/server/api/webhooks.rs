@@ -309,6 +309,131 @@ async fn a_failed_call_passes_where_failures_are_ignored_and_a_denial_does_not()
     assert_eq!(create(&f, "denied", json!({})).await.code, 400);
 }
 
+/// Match conditions, with what the client gets of ConfigMaps `a` and `b` with the data `{"k": "1"}`
+/// if the webhook refuses everything: 201 where it is not called.
+fn conditions() -> Vec<(Value, &'static str, u16, &'static str)> {
+    let denied = "admission webhook \"v.example.com\" denied the request without explanation";
+    vec![
+        (json!(["object.metadata.name == 'a'"]), "a", 400, denied),
+        (json!(["object.metadata.name == 'a'"]), "b", 201, ""),
+        (
+            json!(["request.operation == 'CREATE'", "oldObject == null"]),
+            "a",
+            400,
+            denied,
+        ),
+        (
+            json!(["request.userInfo.username == 'nobody'"]),
+            "a",
+            201,
+            "",
+        ),
+        (
+            json!([
+                "authorizer.group('').resource('secrets').namespace('x').check('get').allowed()"
+            ]),
+            "a",
+            400,
+            denied,
+        ),
+        (
+            json!(["authorizer.serviceAccount('x', 'y').path('/metrics').check('get').allowed()"]),
+            "a",
+            201,
+            "",
+        ),
+        (
+            json!(["object.data.none == ''", "true", "object.data.other == ''"]),
+            "a",
+            403,
+            "configmaps \"a\" is forbidden: [expression 'object.data.none == ''' resulted in error: no such key: none, \
+             expression 'object.data.other == ''' resulted in error: no such key: other]",
+        ),
+        // One that does not hold outweighs one without a value.
+        (json!(["object.data.none == ''", "false"]), "a", 201, ""),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_is_called_if_its_match_conditions_hold() {
+    for (expressions, name, code, message) in conditions() {
+        let f = Fixture::start().await;
+        let hooks = Hooks::start(&f, Transport::Local, |_, _| json!({"allowed": false})).await;
+        let of = |(i, expression): (usize, &Value)| json!({"name": format!("c{i}"), "expression": expression});
+        let all = expressions.as_array().unwrap().iter().enumerate();
+        let all: Vec<Value> = all.map(of).collect();
+        let hook = hooks.hook("v", json!({"matchConditions": all}));
+        configure(&f, "validating", json!([hook])).await;
+        let answer = create(&f, name, json!({"k": "1"})).await;
+        assert_eq!(answer.code, code, "{expressions}: {}", answer.body);
+        if code != 201 {
+            assert_eq!(answer.refusal().1, message, "{expressions}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_without_a_value_skip_a_webhook_that_ignores_failures() {
+    let f = Fixture::start().await;
+    let hooks = Hooks::start(&f, Transport::Local, |_, _| json!({"allowed": false})).await;
+    let more = json!({
+        "failurePolicy": "Ignore",
+        "matchConditions": [{"name": "c", "expression": "object.data.none == ''"}],
+    });
+    configure(&f, "mutating", json!([hooks.hook("m", more)])).await;
+    assert_eq!(create(&f, "a", json!({})).await.code, 201);
+    assert!(hooks.called().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_of_a_mutating_webhook_see_what_the_one_before_made() {
+    let f = Fixture::start().await;
+    let hooks = Hooks::start(&f, Transport::Local, |path, _| {
+        patch(json!([{"op": "add", "path": format!("/data/{path}"), "value": "1"}]))
+    })
+    .await;
+    let more = json!({"matchConditions": [{"name": "c", "expression": "has(object.data.m)"}]});
+    let both = json!([hooks.hook("m", json!({})), hooks.hook("n", more)]);
+    configure(&f, "mutating", both).await;
+    let made = create(&f, "a", json!({"k": "1"})).await;
+    assert_eq!(made.body["data"], json!({"k": "1", "m": "1", "n": "1"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_are_compiled_when_they_are_written() {
+    let f = Fixture::start().await;
+    let hooks = Hooks::start(&f, Transport::Local, |_, _| json!({"allowed": true})).await;
+    for (expression, fault) in [
+        ("", "Required value"),
+        (
+            "object.",
+            "compilation failed: ERROR: <input>:1:8: Syntax error: no viable alternative",
+        ),
+        ("'text'", "must evaluate to bool but got string"),
+        (
+            "params == null",
+            "undeclared reference to 'params' (in container '')",
+        ),
+        (
+            "variables.x",
+            "undeclared reference to 'variables' (in container '')",
+        ),
+        ("request.uid == ''", "undefined field 'uid'"),
+    ] {
+        let more = json!({"matchConditions": [{"name": "c", "expression": expression}]});
+        let line = format!("POST {CONFIGURATIONS}/validatingwebhookconfigurations");
+        let object = json!({"metadata": {"name": "v"}, "webhooks": [hooks.hook("v", more)]});
+        let (code, text) = f.json(&line, object).await.refusal();
+        assert_eq!(code, 422, "{expression}");
+        let start = "ValidatingWebhookConfiguration.admissionregistration.k8s.io \"v\" is invalid: \
+                     webhooks[0].matchConditions[0].expression: ";
+        assert!(
+            text.starts_with(start) && text.contains(fault),
+            "{expression}: {text}"
+        );
+    }
+}
+
 /// The patch of a mutating webhook, and what the client then gets of a ConfigMap with the
 /// data `{"k": "1"}`.
 fn patches() -> Vec<(Value, u16, Value)> {

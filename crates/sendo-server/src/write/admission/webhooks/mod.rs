@@ -26,6 +26,7 @@ use super::matching::Version;
 use super::versions::Versioned;
 use super::{Attributes, Mutate, Plugin, expressions, matching};
 use crate::state::admission::hooks::{Hook, Hooks};
+use crate::state::admission::policies::Policies;
 use crate::state::call::Call;
 
 pub(super) const MUTATING_ADMISSION_WEBHOOK: Plugin = Plugin {
@@ -97,8 +98,10 @@ async fn version_for(
     }
 }
 
-/// Whether webhooks may see the objects of a request, which then must be whole.
+/// Whether webhooks or policies may see the objects of a request, which then must be whole.
 pub(crate) async fn are_configured(call: &Call<'_>) -> Result<bool, Status> {
-    let hooks = &call.server.hooks;
-    Ok(!hooks.read(Hooks::is_empty).await?)
+    let server = call.server;
+    let none = server.hooks.read(Hooks::is_empty).await?
+        && server.policies.read(Policies::is_empty).await?;
+    Ok(!none)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::Attributes;
 use super::super::expressions::Evaluator;
-use super::super::versions::Versioned;
+use super::super::versions::{Unknown, Versioned};
 use super::answer::{Answer, Asked};
 use super::call::{self, Failure};
 use super::version_for;
@@ -99,7 +99,7 @@ async fn invoke(
         .apply_or_explain(&mut patched)
         .map_err(|why| Failure::Refused(Status::internal_error(why)))?;
     let new = versioned
-        .read(attributes, patched)
+        .read(attributes, patched, Unknown::Dropped)
         .map_err(Failure::Refused)?;
     Ok(match new == versioned.object {
         true => Patched::Read(new),
