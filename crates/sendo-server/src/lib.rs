@@ -52,7 +52,6 @@ mod api_server;
 mod audit;
 mod bootstrap;
 mod catalog;
-mod der;
 pub mod kinds;
 mod listen;
 mod metrics;
@@ -69,6 +68,7 @@ mod state;
 mod subresource;
 mod webhook;
 mod write;
+mod x509;
 
 pub use access::authenticate::Tokens;
 pub use access::tokens::TokenSigner;

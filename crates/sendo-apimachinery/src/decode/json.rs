@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::document::{Document, Node};
 use crate::go_text::go_quote;
-use crate::json_text::plain_length;
+use sendo_json::plain_length;
 
 /// How deep JSON may nest at all.
 const MAX_NESTING: usize = 10_000;
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_gos_words() {
+    fn faults_are_reported_with_the_messages_of_go() {
         let cases: [(&[u8], &str); 24] = [
             (b"", "unexpected end of JSON input"),
             (b" \n", "unexpected end of JSON input"),

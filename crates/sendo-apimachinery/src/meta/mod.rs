@@ -5,8 +5,6 @@ mod validate;
 
 use serde_json::{Map, Value};
 
-use crate::member::{among, member};
-
 pub use owner::OwnerReference;
 pub use validate::{
     FinalizerNames, MetaRules, Scope, validate_annotations, validate_create,
@@ -45,13 +43,13 @@ impl<'a> Meta<'a> {
     /// The metadata of an object.
     pub fn new(object: &'a Value) -> Self {
         Meta {
-            members: member(object, "metadata").and_then(Value::as_object),
+            members: object.get("metadata").and_then(Value::as_object),
         }
     }
 
     /// Any member.
     pub fn get(&self, member: &str) -> Option<&'a Value> {
-        among(self.members?, member)
+        self.members?.get(member)
     }
 
     fn text(&self, member: &str) -> &'a str {

@@ -24,13 +24,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 mod go_names;
-mod places;
 mod shown;
 mod text;
 mod types;
 mod walk;
-
-use places::Places;
 
 pub use go_names::GoName;
 pub use shown::{show_as_go, show_as_stored};
@@ -154,7 +151,7 @@ pub struct PatchRule {
     pub retain_keys: bool,
     /// Replace a value that would be merged by default.
     pub replace: bool,
-    /// The field that tells a list's items apart; none for lists of scalars.
+    /// The field that identifies a list's items; none for lists of scalars.
     pub merge_key: Option<Text>,
 }
 
@@ -163,11 +160,10 @@ pub struct PatchRule {
 pub struct Object {
     /// Sorted by name.
     fields: Vec<Field>,
-    /// Places in `fields`, in the order of declaration.
+    /// Indexes in `fields`, in the order of declaration.
     declared: Box<[u16]>,
-    /// Places in `fields` of those that Go shows when they are absent.
+    /// Indexes in `fields` of those that Go shows when they are absent.
     always_shown: Box<[u16]>,
-    places: Places,
     /// Whether fields that are not named here are kept.
     pub preserve_unknown_fields: bool,
     /// Whether it is a whole object with its own `apiVersion`, `kind` and `metadata`.
@@ -182,15 +178,14 @@ impl Object {
         let mut numbered: Vec<_> = (0..).zip(fields).collect();
         numbered.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
         let mut declared = vec![0; numbered.len()].into_boxed_slice();
-        for (place, (number, _)) in (0..).zip(&numbered) {
-            declared[*number] = place;
+        for (index, (number, _)) in (0..).zip(&numbered) {
+            declared[*number] = index;
         }
         let fields: Vec<Field> = numbered.into_iter().map(|(_, field)| field).collect();
-        let placed = (0..).zip(&fields);
-        let always_shown = placed.filter(|(_, field)| field.is_always_shown());
+        let indexed = (0..).zip(&fields);
+        let always_shown = indexed.filter(|(_, field)| field.is_always_shown());
         Self {
-            always_shown: always_shown.map(|(place, _)| place).collect(),
-            places: Places::from_names(fields.iter().map(|field| field.name.as_ref())),
+            always_shown: always_shown.map(|(index, _)| index).collect(),
             fields,
             declared,
             ..Self::default()
@@ -201,13 +196,13 @@ impl Object {
     pub fn declared(&self) -> impl Iterator<Item = &Field> {
         self.declared
             .iter()
-            .map(|place| &self.fields[usize::from(*place)])
+            .map(|index| &self.fields[usize::from(*index)])
     }
 
     /// The fields that Go's encoder shows even when they are absent, sorted by name.
     pub fn always_shown(&self) -> impl Iterator<Item = &Field> {
-        let places = self.always_shown.iter();
-        places.map(|place| &self.fields[usize::from(*place)])
+        let indexes = self.always_shown.iter();
+        indexes.map(|index| &self.fields[usize::from(*index)])
     }
 
     /// All fields, sorted by name.
@@ -217,9 +212,10 @@ impl Object {
 
     /// The field of that name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let places = self.places.candidates(name);
-        let mut fields = places.map(|place| &self.fields[usize::from(place)]);
-        fields.find(|field| *field.name == *name)
+        let found = self
+            .fields
+            .binary_search_by(|field| (*field.name).cmp(name));
+        found.ok().map(|index| &self.fields[index])
     }
 }
 
@@ -232,7 +228,7 @@ pub struct Field {
     pub schema: Schema,
     /// Whether OpenAPI lists it as required.
     pub required: bool,
-    /// Whether Go can tell an absent value from a zero one.
+    /// Whether Go distinguishes an absent value from a zero one.
     pub pointer: bool,
     /// What Go's encoder shows of an absent or empty value.
     pub empty: Empty,

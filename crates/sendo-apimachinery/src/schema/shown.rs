@@ -6,8 +6,6 @@
 
 use serde_json::{Value, json};
 
-use crate::member::among;
-
 use super::{Empty, Field, Raw, Schema, SchemaRef, Shape};
 
 /// Gives a value of a built-in type the fields that Go's encoder would show, and
@@ -53,7 +51,7 @@ fn show(schema: SchemaRef<'_>, value: &mut Value, empties: Empties) {
                 map.remove(&name);
             }
             for field in object.always_shown() {
-                if among(map, &field.name).is_none() {
+                if !map.contains_key(&*field.name) {
                     let value = absent(schema.at(&field.schema), field, empties);
                     map.insert(field.name.clone().into_owned(), value);
                 }

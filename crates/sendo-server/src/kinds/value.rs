@@ -4,7 +4,6 @@
 //! gives the same view of a [`Value`]: a member that is absent or has another type reads as null,
 //! empty, zero or false.
 
-use sendo_apimachinery::{member, member_mut};
 use serde_json::{Map, Value};
 
 /// Reads members of a decoded object. An absent member reads as its zero value.
@@ -35,7 +34,7 @@ static NULL: Value = Value::Null;
 
 impl Read for Value {
     fn at(&self, key: &str) -> &Value {
-        member(self, key).unwrap_or(&NULL)
+        self.get(key).unwrap_or(&NULL)
     }
 
     fn text(&self, key: &str) -> &str {
@@ -132,11 +131,11 @@ impl Write for Value {
     }
 
     fn existing(&mut self, key: &str) -> Option<&mut Value> {
-        member_mut(self, key).filter(|member| !member.is_null())
+        self.get_mut(key).filter(|member| !member.is_null())
     }
 
     fn items_mut(&mut self, key: &str) -> &mut [Value] {
-        let items = member_mut(self, key).and_then(Value::as_array_mut);
+        let items = self.get_mut(key).and_then(Value::as_array_mut);
         items.map_or(&mut [], Vec::as_mut_slice)
     }
 

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use sendo_world::Clock;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
@@ -21,6 +20,8 @@ use tokio_rustls::rustls::time_provider::TimeProvider;
 use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
+
+use crate::x509::Certificate;
 
 /// TLS for webhooks whose certificates `ca_bundle` (PEM) vouches for; an empty one leaves
 /// that to the authorities that the machine trusts.
@@ -159,8 +160,8 @@ impl ServerCertVerifier for Verifier {
 
 /// Refuses a certificate that has expired, or is not valid yet.
 fn check_validity(certificate: &[u8], now: UnixTime) -> Result<(), Error> {
-    let validity = validity(certificate).ok_or(CertificateError::BadEncoding)?;
-    let [not_before, not_after] = validity.map(|time| {
+    let certificate = Certificate::from_der(certificate).ok_or(CertificateError::BadEncoding)?;
+    let [not_before, not_after] = [certificate.not_before, certificate.not_after].map(|time| {
         let seconds = u64::try_from(time.as_second()).unwrap_or(0);
         UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds))
     });
@@ -181,36 +182,9 @@ fn check_validity(certificate: &[u8], now: UnixTime) -> Result<(), Error> {
     Ok(())
 }
 
-/// From when until when a certificate (X.509, in DER) is valid.
-fn validity(certificate: &[u8]) -> Option<[Timestamp; 2]> {
-    use crate::der::{Reader, SEQUENCE, VERSION};
-    let mut signed = Reader(certificate).enter(SEQUENCE)?.enter(SEQUENCE)?;
-    if signed.peek() == Some(VERSION) {
-        signed.next()?;
-    }
-    // Serial number, signature algorithm, issuer.
-    for _ in 0..3 {
-        signed.next()?;
-    }
-    let mut validity = signed.enter(SEQUENCE)?;
-    Some([time(validity.next()?)?, time(validity.next()?)?])
-}
-
-/// A time: `UTCTime` with two digits for the year, or `GeneralizedTime`.
-fn time((tag, content): (u8, &[u8])) -> Option<Timestamp> {
-    const UTC_TIME: u8 = 0x17;
-    let text = std::str::from_utf8(content).ok()?;
-    let text = match (tag, text.get(..2)?) {
-        (UTC_TIME, year) if year < "50" => format!("20{text}"),
-        (UTC_TIME, _) => format!("19{text}"),
-        _ => text.to_owned(),
-    };
-    let (date, time) = (text.get(..8)?, text.get(8..14)?);
-    format!("{date}T{time}Z").parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use sendo_world::World;
 
     use super::*;
@@ -235,7 +209,8 @@ mod tests {
     #[tokio::test]
     async fn a_certificate_in_the_bundle_is_trusted_while_it_is_valid() {
         let certificate = self_signed("2026-01-01T00:00:00Z");
-        let [from, until] = validity(&certificate).unwrap();
+        let fields = Certificate::from_der(&certificate).unwrap();
+        let (from, until) = (fields.not_before, fields.not_after);
         assert!(from <= World::seeded(1).clock().wall());
         let at = |time: Timestamp| {
             let seconds = std::time::Duration::from_secs(time.as_second().unsigned_abs());

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use sendo_json::{end_of_string, end_of_value, skip_white_space};
+
 use super::metadata::KeptMetadata;
 
 /// Which part of a JSON value is decoded.
@@ -101,7 +103,7 @@ impl Part {
             kept: Vec::with_capacity(json.len()),
             from: 0,
         };
-        cut.value(self, blanks(json, 0), true)?;
+        cut.value(self, skip_white_space(json, 0), true)?;
         if cut.from == 0 {
             return None;
         }
@@ -166,20 +168,20 @@ impl Cut<'_> {
             (Part::AllBut(named), b'{') => self.object(named, true, at, is_last),
             (Part::Only(named), b'{') => self.object(named, false, at, is_last),
             (Part::Only(named), b'[') => {
-                let mut at = blanks(self.json, at + 1);
+                let mut at = skip_white_space(self.json, at + 1);
                 while self.json.get(at)? != &b']' {
                     at = match self.json[at] {
                         b'{' => self.object(named, false, at, false)?,
-                        _ => end(self.json, at, 0)?,
+                        _ => end_of_value(self.json, at, 0)?,
                     };
-                    at = blanks(self.json, at);
+                    at = skip_white_space(self.json, at);
                     if self.json.get(at) == Some(&b',') {
-                        at = blanks(self.json, at + 1);
+                        at = skip_white_space(self.json, at + 1);
                     }
                 }
                 Some(at + 1)
             }
-            _ => end(self.json, at, 0),
+            _ => end_of_value(self.json, at, 0),
         }
     }
 
@@ -194,21 +196,25 @@ impl Cut<'_> {
         let mut left = named.len();
         // Where the members begin that were left out last, and where those end that were kept.
         let (mut out, mut kept) = (None, open + 1);
-        let mut at = blanks(json, open + 1);
+        let mut at = skip_white_space(json, open + 1);
         while json.get(at)? != &b'}' {
             if others && left == 0 {
                 // Nothing here is to be cut any more.
                 if let Some(from) = out {
                     self.leave_out(from..at);
                 }
-                return if is_last { Some(at) } else { end(json, at, 1) };
+                return if is_last {
+                    Some(at)
+                } else {
+                    end_of_value(json, at, 1)
+                };
             }
-            let name = at..text(json, at)?;
-            let colon = blanks(json, name.end);
+            let name = at..end_of_string(json, at)?;
+            let colon = skip_white_space(json, name.end);
             if json.get(colon) != Some(&b':') {
                 return None;
             }
-            let value = blanks(json, colon + 1);
+            let value = skip_white_space(json, colon + 1);
             let inner = &json[name.start + 1..name.end - 1];
             let part = match named.iter().find(|(own, _)| own == inner) {
                 Some((_, part)) => {
@@ -220,7 +226,7 @@ impl Cut<'_> {
             };
             let behind = if matches!(part, Part::Nothing) {
                 out.get_or_insert(name.start);
-                end(json, value, 0)?
+                end_of_value(json, value, 0)?
             } else {
                 if let Some(from) = out.take() {
                     self.leave_out(from..name.start);
@@ -232,9 +238,9 @@ impl Cut<'_> {
                 }
                 kept
             };
-            at = blanks(json, behind);
+            at = skip_white_space(json, behind);
             if json.get(at) == Some(&b',') {
-                at = blanks(json, at + 1);
+                at = skip_white_space(json, at + 1);
             }
         }
         if out.is_some() {
@@ -243,87 +249,6 @@ impl Cut<'_> {
         }
         Some(at + 1)
     }
-}
-
-/// The place behind the value that begins at `at`; or, from inside of `depth`
-/// objects and lists, behind those.
-fn end(json: &[u8], mut at: usize, mut depth: usize) -> Option<usize> {
-    loop {
-        match json.get(at)? {
-            b'"' => {
-                at = text(json, at)?;
-                // Managed fields, which most of this is, are names of this form.
-                if depth > 0 && json[at..].starts_with(b":{},") {
-                    at += 4;
-                    continue;
-                }
-            }
-            b'{' | b'[' => {
-                depth += 1;
-                at += 1;
-            }
-            b'}' | b']' => {
-                depth = depth.checked_sub(1)?;
-                at += 1;
-            }
-            // Within others, what stands between texts matters to nobody.
-            _ if depth > 0 => {
-                at += 1;
-                continue;
-            }
-            _ => {
-                let is_over = |byte: &u8| b",:]} \t\r\n".contains(byte);
-                let length = json[at..].iter().position(is_over)?;
-                return (length > 0).then_some(at + length);
-            }
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-    }
-}
-
-/// The place behind the string that begins at `at`.
-fn text(json: &[u8], at: usize) -> Option<usize> {
-    if json.get(at) != Some(&b'"') {
-        return None;
-    }
-    let mut at = at + 1;
-    loop {
-        at = quote_or_escape(json, at)?;
-        match json[at] {
-            b'"' => return Some(at + 1),
-            _ => at += 2,
-        }
-    }
-}
-
-/// The first `"` or `\\` from `at` on. Half of most objects is texts that nobody
-/// reads, so they are passed eight bytes at a time; most are so short that a
-/// search made for long ones takes longer.
-fn quote_or_escape(json: &[u8], mut at: usize) -> Option<usize> {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    // The lowest byte that is zero has its highest bit set, and none below it has.
-    let zeros = |bytes: u64| bytes.wrapping_sub(ONES) & !bytes & (ONES << 7);
-    while let Some(eight) = json.get(at..)?.first_chunk() {
-        let eight = u64::from_le_bytes(*eight);
-        let found =
-            zeros(eight ^ (ONES * u64::from(b'"'))) | zeros(eight ^ (ONES * u64::from(b'\\')));
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    let mut rest = json.get(at..)?.iter();
-    let length = rest.position(|byte| matches!(byte, b'"' | b'\\'))?;
-    Some(at + length)
-}
-
-/// The first place from `at` on that is no blank.
-fn blanks(json: &[u8], at: usize) -> usize {
-    let rest = json.get(at..).unwrap_or_default();
-    let blank = |byte: &u8| b" \t\r\n".contains(byte);
-    at + rest.iter().take_while(|byte| blank(byte)).count()
 }
 
 #[cfg(test)]

@@ -39,7 +39,6 @@ mod limiter;
 mod list;
 mod reason;
 mod shell;
-mod table;
 
 use std::fmt;
 use std::num::NonZeroU32;

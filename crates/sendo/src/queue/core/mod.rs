@@ -8,13 +8,13 @@ use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
 
+use hashbrown::HashTable;
 use sendo_world::Moment;
 use slab::Slab;
 
 use super::at::At;
 use super::list::{Link, List};
 use super::reason::{ReasonNumbers, ReasonSet};
-use super::table::Table;
 use super::{Add, Options, Priority, Reason, Reasons, Stats};
 use entry::{AGE, Again, Entry, Lane, PLACE, State, Turn, Work};
 
@@ -27,8 +27,9 @@ const KEEP_CAPACITY: usize = 4096;
 #[derive(Debug)]
 pub struct Core<K> {
     entries: Slab<Entry<K>>,
-    /// Entries by key.
-    by_key: Table,
+    /// The indexes of entries, by the hash of their keys. Never iterated, so its random order is
+    /// never seen.
+    by_key: HashTable<u32>,
     hasher: RandomState,
     /// Ready entries: one lane per priority in use, the highest last.
     lanes: Vec<Lane>,
@@ -92,7 +93,7 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     pub fn new(options: Options) -> Self {
         Core {
             entries: Slab::new(),
-            by_key: Table::default(),
+            by_key: HashTable::new(),
             hasher: RandomState::new(),
             lanes: Vec::new(),
             ready: List::EMPTY,
@@ -351,8 +352,8 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     }
 
     fn find(&self, hash: u32, key: &K) -> Option<u32> {
-        let is_it = |at: u32| self.entries[at as usize].key == *key;
-        self.by_key.find(hash, is_it)
+        let has_key = |at: &u32| self.entries[*at as usize].key == *key;
+        self.by_key.find(spread(hash), has_key).copied()
     }
 
     fn entry(&mut self, at: u32) -> &mut Entry<K> {
@@ -372,7 +373,8 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
             reasons,
             attempts: 0,
         }));
-        self.by_key.insert(hash, at);
+        let hash_of = |at: &u32| spread(self.entries[*at as usize].hash);
+        self.by_key.insert_unique(spread(hash), at, hash_of);
         self.schedule(now, at, now.after(add.after));
         at
     }
@@ -490,13 +492,21 @@ impl<K: Hash + Eq + Clone + Debug> Core<K> {
     /// Drops an entry that is in no list.
     fn remove(&mut self, at: u32) {
         let hash = self.entries.remove(at as usize).hash;
-        self.by_key.remove(hash, at);
+        let found = self.by_key.find_entry(spread(hash), |found| *found == at);
+        if let Ok(found) = found {
+            found.remove();
+        }
         self.backing_off.remove(&at);
         if self.entries.is_empty() && self.entries.capacity() > KEEP_CAPACITY {
             self.entries = Slab::new();
-            self.by_key = Table::default();
+            self.by_key = HashTable::new();
         }
     }
+}
+
+/// The hash as [`HashTable`] takes it, which looks at both ends of 64 bits. An entry keeps 32.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 fn number(at: usize) -> u32 {
