@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_told_in_the_words_of_go() {
+    fn what_is_no_duration_is_reported_with_the_messages_of_go() {
         for good in ["0", "1s", "-1.5h", "1h2m3.4s", "+5ms"] {
             assert_eq!(duration_fault(good), None, "{good}");
         }

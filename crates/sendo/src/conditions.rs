@@ -92,7 +92,7 @@ pub enum News {
 /// a write on anything but [`News::Nothing`], which
 /// [`Context::status`](crate::Context::status) sees to.
 ///
-/// The time of transition is the new one's only if the status differs: it tells
+/// The time of transition is the new one's only if the status differs: it says
 /// since when, not when it was looked at last. So what stays as it is causes no write.
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) -> News {
     let known = conditions.iter_mut().find(|known| known.type_ == new.type_);

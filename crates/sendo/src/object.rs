@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_told_by_group_and_kind() {
+    fn a_controller_is_found_by_group_and_kind() {
         let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "ownerReferences": [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2", "controller": true},

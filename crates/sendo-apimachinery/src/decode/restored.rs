@@ -105,7 +105,7 @@ mod tests {
     use crate::schema::Types;
 
     #[test]
-    fn the_first_value_of_a_wrong_type_is_told() {
+    fn the_first_value_of_a_wrong_type_is_reported() {
         let types = Types::builtin();
         let pod = types.kind("v1", "Pod").unwrap();
         let spec = |spec: Value| fault(&json!({ "spec": spec }), pod);

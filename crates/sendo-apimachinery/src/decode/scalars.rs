@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_do_not_parse_are_told_in_gos_words() {
+    fn times_that_do_not_parse_are_reported_with_the_messages_of_go() {
         let cases = [
             (
                 Shape::Time,

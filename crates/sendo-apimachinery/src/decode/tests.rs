@@ -59,7 +59,7 @@ fn nulls_unknown_and_empty_fields_go() {
 }
 
 #[test]
-fn an_empty_list_stays_where_it_is_told_from_none() {
+fn an_empty_list_stays_where_it_is_distinguished_from_none() {
     let body = r#"{"spec": {"behavior": {"scaleUp": {"policies": []}}, "metrics": []}}"#;
     let object = json_of("autoscaling/v2", "HorizontalPodAutoscaler", body).unwrap();
     assert_eq!(
@@ -105,7 +105,7 @@ fn a_body_that_names_no_kind_has_the_expected_one() {
 }
 
 #[test]
-fn problems_are_told_in_the_order_of_the_document() {
+fn problems_are_reported_in_the_order_of_the_document() {
     let body = r#"{"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "name": "d", "imag": 1}], "nodeNam": "x"}, "z": 1, "a": 2, "z": 3}"#;
     let object = json_of("v1", "Pod", body).unwrap();
     assert_eq!(
@@ -191,7 +191,7 @@ fn values_get_the_form_go_gives_them() {
 }
 
 #[test]
-fn wrong_types_are_told_in_gos_words() {
+fn wrong_types_are_reported_with_the_messages_of_go() {
     let cases = [
         (
             "v1",
@@ -447,7 +447,7 @@ fn nearly_json() -> impl proptest::strategy::Strategy<Value = String> {
 }
 
 #[test]
-fn json_is_told_from_other_yaml() {
+fn json_is_distinguished_from_other_yaml() {
     assert!(body::json_in_yaml(br#"{"a": [1, "x", null, true], "b": {}}"#).is_some());
     for other in [
         r#"{"a": 1.5}"#,

@@ -7,7 +7,7 @@ const SHORT: usize = 94;
 
 /// A text that is made by adding to another one.
 ///
-/// Validation makes hundreds of paths for each that it tells. Nearly all of them
+/// Validation makes hundreds of paths for each that it reports. Nearly all of them
 /// fit in here: they are copied in a few moves, and never allocated.
 #[derive(Clone)]
 pub(super) enum PathText {

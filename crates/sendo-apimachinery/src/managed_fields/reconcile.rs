@@ -49,7 +49,7 @@ struct Pieces {
 
 /// Finds the pieces that have fields below them.
 ///
-/// `is_leaf` tells that the set has the place itself and nothing below it.
+/// `is_leaf` says that the set has the path itself and nothing below it.
 fn pieces(set: &FieldSet, type_ref: TypeRef<'_>, is_leaf: bool) -> Pieces {
     let mut found = Pieces::default();
     match type_ref.shaped(None) {

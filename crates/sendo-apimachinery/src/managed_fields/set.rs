@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_level_by_level() {
+    fn paths_are_reported_level_by_level() {
         let set = set(json!({
             "f:spec": {
                 "f:deep": {"f:x": {}},

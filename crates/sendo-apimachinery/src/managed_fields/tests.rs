@@ -307,7 +307,7 @@ fn what_others_set_stays_where_a_manager_stops() {
 }
 
 #[test]
-fn objects_without_managers_are_booked_before_the_first_apply() {
+fn fields_without_managers_are_tracked_before_the_first_apply() {
     let kind = config_map();
     let mut live = kind.object(json!({"data": {"k": "1"}}));
     live["metadata"]["uid"] = "1".into();

@@ -49,7 +49,7 @@ fn of_items(value: &Value, list: &ListOf<'_>) -> FieldSet {
     let mut rest = elements.into_iter().peekable();
     while let Some((element, item)) = rest.next() {
         let mut found = collect(item, list.items);
-        // Of an item that is there twice nobody can tell whose members are whose.
+        // The members of an item that is there twice cannot be assigned to one of the two.
         while rest.next_if(|(next, _)| *next == element).is_some() {
             found = Collected::default();
         }

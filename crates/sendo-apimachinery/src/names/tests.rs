@@ -79,7 +79,7 @@ fn keys_ports_and_variables() {
 }
 
 #[test]
-fn a_dotted_label_is_told_about_its_dots() {
+fn the_fault_of_a_dotted_label_names_its_dots() {
     assert_eq!(dns1123_label("a.b"), ["must not contain dots"]);
     assert_eq!(
         dns1123_label("A"),

@@ -153,7 +153,7 @@ fn published_list(custom: &CustomResource<'_>, object: &str, describe: Describe<
     })
 }
 
-/// Fields that every object has are described alike; any kind tells how.
+/// Fields that every object has are described alike; those of any kind do.
 fn type_meta(describe: Describe<'_>) -> Map<String, Value> {
     let field = |name: &str| {
         let mut field = json!({"type": "string"});

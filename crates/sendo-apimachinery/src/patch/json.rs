@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_members_are_told() {
+    fn unknown_members_are_reported() {
         let patch = JsonPatch::from_body(json!([{"op": "test", "note": 1}])).unwrap();
         assert_eq!(patch.unknown_fields(), ["[0].note"]);
     }

@@ -1,4 +1,4 @@
-//! What Go calls fields and their types where JSON does not tell.
+//! What Go calls fields and their types where their names in JSON do not say.
 //!
 //! Only refusals need it, so the text is searched rather than kept in memory.
 

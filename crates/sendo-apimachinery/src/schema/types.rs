@@ -12,7 +12,7 @@ const EVERY_VERSION: &str = "*";
 /// The built-in types by name and by kind.
 ///
 /// Creating one only finds where each type begins; a type is read when it is
-/// first asked for and kept from then on.
+/// first requested and kept from then on.
 pub struct Types {
     /// Sorted by package, then name, as the text is.
     entries: Vec<Entry>,
@@ -33,7 +33,7 @@ struct Entry {
     read: OnceLock<Box<Read>>,
 }
 
-/// A type that was asked for.
+/// A type that was requested.
 struct Read {
     schema: Schema,
     /// Refers to this very type, for walks that start here.

@@ -64,7 +64,7 @@ impl FieldSelector {
                 })
             })
             .collect::<Result<Vec<FieldRequirement>, _>>()?;
-        // One that asks for nothing of nothing is none.
+        // Without a field and a value it requires nothing.
         requirements.retain(|one| !(one.field.is_empty() && one.value.is_empty()));
         Ok(FieldSelector { requirements })
     }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_kubernetes_words() {
+    fn faults_are_reported_with_the_messages_of_kubernetes() {
         let cases = [
             (
                 "metadata.name",

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_kubernetes_words() {
+    fn faults_are_reported_with_the_messages_of_kubernetes() {
         let cases = [
             (
                 "a===b",

@@ -118,7 +118,7 @@ impl Status {
 
     /// 422 for an object that does not validate.
     ///
-    /// The message tells each fault once, the causes keep all of them.
+    /// The message has each fault once, the causes keep all of them.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[field::Error]) -> Self {
         let mut message = format!("{kind} {} is invalid", go_quote(name));
         if !errors.is_empty() {

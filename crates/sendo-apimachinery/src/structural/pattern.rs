@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_gos_words() {
+    fn faults_are_reported_with_the_messages_of_go() {
         let cases = [
             ("[", "missing closing ]: `[`"),
             ("a[b", "missing closing ]: `[b`"),

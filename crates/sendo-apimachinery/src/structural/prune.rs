@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_members_go_and_are_told() {
+    fn unknown_members_go_and_are_reported() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "a": {"type": "string"},
             "l": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},

@@ -124,7 +124,7 @@ fn has_unchecked_default(schema: &Value) -> bool {
 
 proptest! {
     #[test]
-    fn any_schema_is_judged_and_any_object_handled(spec in schemas(), new in values(), old in values()) {
+    fn any_schema_is_validated_and_any_object_handled(spec in schemas(), new in values(), old in values()) {
         let given = json!({"type": "object", "properties": {"spec": spec}});
         let types = Types::builtin();
         let checked = check(&given, CheckOptions::default(), &types, &Path::new("S"));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_connection_is_told_to_its_writer() {
+    async fn a_broken_connection_is_reported_to_its_writer() {
         let socket = Socket::default();
         let connection = Gathered::new(socket.clone());
         let mut own = connection.clone();

@@ -101,7 +101,7 @@ fn json_only(request: &Request) -> Result<(), Status> {
     }
 }
 
-/// `/api` and `/apis`, aggregated for those who ask.
+/// `/api` and `/apis`, aggregated if the client accepts that.
 fn top(
     types: &Types,
     request: &mut Request,

@@ -142,7 +142,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// The verb of `method` on this path; `query` tells a watch from a list.
+    /// The verb of `method` on this path; `query` distinguishes a watch from a list.
     ///
     /// The rule is that of `RequestInfoFactory.NewRequestInfo` in k8s.io/apiserver
     /// (pkg/endpoints/request/requestinfo.go).

@@ -18,7 +18,7 @@ pub struct User {
     pub name: String,
     /// The groups, those that authentication adds included.
     pub groups: Vec<String>,
-    /// What tells the user apart from others of the name, over time; mostly empty.
+    /// Distinguishes users of the same name over time; mostly empty.
     pub uid: String,
     /// What else authentication knows of the user.
     pub extra: BTreeMap<String, Vec<String>>,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_account_is_told_by_its_name() {
+    fn a_service_account_is_recognised_by_its_name() {
         let user = User::service_account("ns", "a.b");
         assert_eq!(split_service_account(&user.name), Some(("ns", "a.b")));
         assert!(user.is_in("system:serviceaccounts:ns"));

@@ -179,7 +179,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
 
 /// Gives what is there the mode it is made with, whatever the umask was then.
 ///
-/// Who does not own it cannot, and is told: the files are private all the same.
+/// If another user owns it that fails, which is logged: the files are private all the same.
 #[cfg(unix)]
 fn keep_private(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

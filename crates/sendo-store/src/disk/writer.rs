@@ -44,7 +44,7 @@ struct Pending {
     broken: Option<Arc<Fault>>,
 }
 
-/// What a caller asks for.
+/// What a caller requests.
 enum Task {
     Commit(Transaction),
     Compact(Revision),

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_comes_and_goes_is_told_once_a_minute() {
+    fn one_that_comes_and_goes_is_reported_once_a_minute() {
         let mut log = FailureLog::default();
         let mut lines = 0;
         for second in 0..600 {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn another_sort_of_failure_is_told_soon() {
+    fn another_sort_of_failure_is_reported_soon() {
         let mut log = FailureLog::default();
         let forbidden = WatchError::Forbidden("no".to_owned());
         assert!(log.failed(&refused(), at(0)));

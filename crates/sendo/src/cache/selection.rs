@@ -75,7 +75,7 @@ impl Selection {
         }
     }
 
-    /// The namespaces to ask for, each on its own; `None` is a watch across all of them.
+    /// The namespaces to request, each on its own; `None` is a watch across all of them.
     pub(crate) fn scopes(&self) -> Vec<Option<String>> {
         match &self.namespaces {
             Namespaces::Only(these) => these.iter().cloned().map(Some).collect(),

@@ -94,7 +94,7 @@ impl<Q: Key> Plan<Q> {
             reads.synced().await;
         };
 
-        let crew = Arc::new(Crew {
+        let pool = Arc::new(WorkerPool {
             name: self.name,
             timeout: self.settings.timeout,
             job: self.job,
@@ -116,9 +116,9 @@ impl<Q: Key> Plan<Q> {
         });
         Prepared {
             ready: Box::pin(ready),
-            stuck: crew.stuck(),
-            busy: crew.busy(),
-            work: Box::pin(crew.work()),
+            stuck: pool.stuck(),
+            busy: pool.busy(),
+            work: Box::pin(pool.work()),
         }
     }
 }
@@ -162,7 +162,7 @@ impl<Q: Key> Pumps<Q> {
 }
 
 /// The workers of one controller and what they share.
-struct Crew<Q> {
+struct WorkerPool<Q> {
     name: String,
     timeout: Option<Duration>,
     job: Box<dyn Job<Q>>,
@@ -179,7 +179,7 @@ struct Crew<Q> {
 /// how long after its time-out it may still be there.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-impl<Q: Key> Crew<Q> {
+impl<Q: Key> WorkerPool<Q> {
     fn stuck(&self) -> Stuck {
         let (name, timeout) = (self.name.clone(), self.timeout);
         let (stats, workbenches) = (self.queue.stats_while_alive(), self.workbenches.clone());

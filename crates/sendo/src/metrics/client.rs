@@ -71,7 +71,7 @@ mod tests {
     use crate::metrics::Format;
 
     #[test]
-    fn requests_are_told_apart_by_code_host_and_method() {
+    fn requests_are_distinguished_by_code_host_and_method() {
         let registry = Registry::new();
         let metrics = ClientMetrics::new(&registry, "api:443");
         let time = Duration::from_millis(30);

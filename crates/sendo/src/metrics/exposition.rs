@@ -2,7 +2,7 @@
 //!
 //! It writes OpenMetrics only, and a family's series in no order. Both are put
 //! right here: the text is read back family by family, ordered, and written in
-//! the format asked for. The classic format differs in small things: a counter's
+//! the format requested. The classic format differs in small things: a counter's
 //! family carries the `_total` of its samples, there are no units, exemplars or
 //! end mark, an unknown metric is `untyped`, and numbers are written as Go does,
 //! which queries on `le` rely on.

@@ -104,7 +104,7 @@ impl Error {
         self.answer() == (409, "Conflict")
     }
 
-    /// This object does not exist, whatever was asked of it.
+    /// This object does not exist, whatever the request.
     pub(crate) fn is_absence_of(&self, kind: &Kind, name: &str) -> bool {
         let Error::Api(status) = self else {
             return false;
@@ -173,7 +173,7 @@ impl Error {
 
 /// What is wrong with some JSON, without quoting it: it may be a Secret.
 ///
-/// `serde_json` tells what it expected and where, and often what it found.
+/// `serde_json` says what it expected and where, and often what it found.
 pub(crate) fn without_values(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let quotes_nothing = ["missing field", "duplicate field"];

@@ -23,7 +23,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// - writes that the server has turned away unread, since it had too much to do.
 ///
 /// Any other write is sent once. One without an answer, or with a 5xx, may have
-/// taken place, and a 429 that is a Status tells something about the object: that
+/// taken place, and a 429 that is a Status says something about the object: that
 /// its budget allows no eviction, for one. Whoever sent it decides.
 ///
 /// An API server turns requests away before anything looks at them, in plain text

@@ -296,7 +296,7 @@ async fn an_object_with_a_finalizer_is_marked_then_gone_for_readers_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_served_is_told_as_such() {
+async fn a_kind_that_is_not_served_is_reported_as_such() {
     use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
     let world = World::seeded(1);
     let server = server(&world).await;
@@ -305,12 +305,12 @@ async fn a_kind_that_is_not_served_is_told_as_such() {
     let kind = Kind::from(&resource);
     cache.informer::<DynamicObject>(kind.clone(), Selection::default());
     tokio::time::sleep(Duration::from_millis(10)).await;
-    let told = cache.states()[0].to_string();
+    let reported = cache.states()[0].to_string();
     assert!(
-        told.starts_with(
+        reported.starts_with(
             "cannot watch bars.example.dev/v1: the API server does not serve this resource"
         ),
-        "{told}"
+        "{reported}"
     );
     let client = Client::new(direct(&server), cache, world, ClientOptions::default());
     let key = ObjectKey::from("default/x");

@@ -29,7 +29,7 @@ use serde_json::json;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A namespace of its own on an API server.
-struct Place {
+struct TestNamespace {
     world: World,
     server: Server,
     kube: kube::Client,
@@ -75,20 +75,20 @@ impl Server {
 }
 
 /// Runs a test on each server there is.
-async fn everywhere(test: impl AsyncFn(&Place)) {
+async fn everywhere(test: impl AsyncFn(&TestNamespace)) {
     let embedded = World::real();
     let mut servers = vec![(embedded.clone(), Server::embedded(&embedded).await)];
     if let Some(real) = Server::real().await {
         servers.push((World::real(), real));
     }
     for (world, server) in servers {
-        let place = Place::new(world, server).await;
-        test(&place).await;
-        place.end().await;
+        let namespace = TestNamespace::new(world, server).await;
+        test(&namespace).await;
+        namespace.end().await;
     }
 }
 
-impl Place {
+impl TestNamespace {
     async fn new(world: World, server: Server) -> Self {
         let kube = server.connect(None);
         let test = world.child("test");
@@ -98,7 +98,7 @@ impl Place {
         let mut object = Namespace::default();
         object.metadata.name = Some(namespace.clone());
         client.create(&object).await.unwrap();
-        Place {
+        TestNamespace {
             world,
             server,
             kube,
@@ -158,13 +158,13 @@ impl Place {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_in_pages_and_one_as_a_stream_show_the_same() {
-    everywhere(async |place| {
+    everywhere(async |namespace| {
         // One more than a page.
         stream::iter(0..501)
             .map(Ok)
             .try_for_each_concurrent(16, |number| async move {
-                let map = place.map(&format!("m{number}"));
-                place.client.create(&map).await.map(drop)
+                let map = namespace.map(&format!("m{number}"));
+                namespace.client.create(&map).await.map(drop)
             })
             .await
             .unwrap();
@@ -174,7 +174,7 @@ async fn a_list_in_pages_and_one_as_a_stream_show_the_same() {
                 streaming,
                 ..CacheOptions::default()
             };
-            let (_cache, informer) = place.informer::<ConfigMap>(options, place.here());
+            let (_cache, informer) = namespace.informer::<ConfigMap>(options, namespace.here());
             informer.synced().await;
             assert_eq!(informer.state().lists, 1);
             // Whatever else a namespace has from its beginning.
@@ -189,31 +189,35 @@ async fn a_list_in_pages_and_one_as_a_stream_show_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_selection_shows_what_it_selects_and_follows_what_enters_and_leaves() {
-    everywhere(async |place| {
+    everywhere(async |namespace| {
         let labelled = |name: &str, tier: &str| {
-            let mut map = place.map(name);
+            let mut map = namespace.map(name);
             map.metadata.labels = Some([("tier".to_owned(), tier.to_owned())].into());
             map
         };
-        let web = place.client.create(&labelled("a", "web")).await.unwrap();
-        let db = place.client.create(&labelled("b", "db")).await.unwrap();
+        let web = namespace
+            .client
+            .create(&labelled("a", "web"))
+            .await
+            .unwrap();
+        let db = namespace.client.create(&labelled("b", "db")).await.unwrap();
         let labels = Selection {
             labels: "tier=web".parse().unwrap(),
-            ..place.here()
+            ..namespace.here()
         };
         let fields = Selection {
             fields: "metadata.name=b".parse().unwrap(),
-            ..place.here()
+            ..namespace.here()
         };
         let (_labels, by_label) =
-            place.informer::<ConfigMap>(CacheOptions::default(), labels.clone());
-        let (_fields, by_field) = place.informer::<ConfigMap>(CacheOptions::default(), fields);
+            namespace.informer::<ConfigMap>(CacheOptions::default(), labels.clone());
+        let (_fields, by_field) = namespace.informer::<ConfigMap>(CacheOptions::default(), fields);
         type Meta = PartialObjectMeta<ConfigMap>;
-        let (_metadata, metadata) = place.informer::<Meta>(CacheOptions::default(), labels);
+        let (_metadata, metadata) = namespace.informer::<Meta>(CacheOptions::default(), labels);
         by_label.synced().await;
         by_field.synced().await;
         metadata.synced().await;
-        let key = |name: &str| vec![place.key(name)];
+        let key = |name: &str| vec![namespace.key(name)];
         assert_eq!(by_label.snapshot().list().keys(), key("a"));
         assert_eq!(by_field.snapshot().list().keys(), key("b"));
         assert_eq!(metadata.snapshot().list().keys(), key("a"));
@@ -224,9 +228,9 @@ async fn a_selection_shows_what_it_selects_and_follows_what_enters_and_leaves() 
                 labels.insert("tier".to_owned(), tier.to_owned());
             }
         };
-        place.client.modify(&web, tier("db")).await.unwrap();
-        place.client.modify(&db, tier("web")).await.unwrap();
-        place
+        namespace.client.modify(&web, tier("db")).await.unwrap();
+        namespace.client.modify(&db, tier("web")).await.unwrap();
+        namespace
             .until("one has left and one has entered", async || {
                 let shown = by_label.snapshot().list().keys();
                 shown == key("b") && metadata.snapshot().list().keys() == shown
@@ -247,55 +251,56 @@ async fn a_selection_shows_what_it_selects_and_follows_what_enters_and_leaves() 
 struct LateSpec {}
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_is_missing_is_told_and_watched_as_soon_as_it_is_there() {
-    everywhere(async |place| {
-        let (_cache, informer) = place.informer::<Late>(CacheOptions::default(), place.here());
-        place
+async fn a_kind_that_is_missing_is_reported_and_watched_as_soon_as_it_is_there() {
+    everywhere(async |namespace| {
+        let (_cache, informer) =
+            namespace.informer::<Late>(CacheOptions::default(), namespace.here());
+        namespace
             .until("it is reported", async || {
                 let words = "lates.contract.example.dev/v1 in namespace";
                 let cause = "is its CustomResourceDefinition installed?";
-                let told = informer.state().to_string();
-                told.contains(words) && told.contains(cause)
+                let reported = informer.state().to_string();
+                reported.contains(words) && reported.contains(cause)
             })
             .await;
-        let made = place.client.create(&Late::crd()).await.unwrap();
+        let made = namespace.client.create(&Late::crd()).await.unwrap();
         informer.synced().await;
         assert!(informer.state().is_healthy());
-        place.client.delete(&made).await.unwrap();
+        namespace.client.delete(&made).await.unwrap();
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permission_that_is_missing_is_told_and_recovered_from() {
-    everywhere(async |place| {
+async fn a_permission_that_is_missing_is_reported_and_recovered_from() {
+    everywhere(async |namespace| {
         let user = "contract-reader";
         let cache = Cache::new(
-            place.server.connect(Some(user)),
-            place.world.child("reader"),
+            namespace.server.connect(Some(user)),
+            namespace.world.child("reader"),
             CacheOptions::default(),
         );
-        let informer = cache.informer::<ConfigMap>(Kind::of::<ConfigMap>(), place.here());
-        place
+        let informer = cache.informer::<ConfigMap>(Kind::of::<ConfigMap>(), namespace.here());
+        namespace
             .until("it is reported", async || {
-                let told = informer.state().to_string();
+                let reported = informer.state().to_string();
                 let cause = "User \"contract-reader\" cannot watch resource \"configmaps\"";
-                told.starts_with("cannot watch configmaps/v1") && told.contains(cause)
+                reported.starts_with("cannot watch configmaps/v1") && reported.contains(cause)
             })
             .await;
         let role: Role = serde_json::from_value(json!({
-            "metadata": {"name": "reader", "namespace": place.namespace},
+            "metadata": {"name": "reader", "namespace": namespace.namespace},
             "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}],
         }))
         .unwrap();
         let binding: RoleBinding = serde_json::from_value(json!({
-            "metadata": {"name": "reader", "namespace": place.namespace},
+            "metadata": {"name": "reader", "namespace": namespace.namespace},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         }))
         .unwrap();
-        place.client.create(&role).await.unwrap();
-        place.client.create(&binding).await.unwrap();
+        namespace.client.create(&role).await.unwrap();
+        namespace.client.create(&binding).await.unwrap();
         informer.synced().await;
         assert!(informer.state().is_healthy());
     })
@@ -304,26 +309,26 @@ async fn a_permission_that_is_missing_is_told_and_recovered_from() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn own_writes_are_seen_at_once_however_objects_are_kept() {
-    everywhere(async |place| {
+    everywhere(async |namespace| {
         for compact in [false, true] {
             let options = KindOptions::<ConfigMap>::new();
             let options = if compact { options.compact() } else { options };
             let options = CacheOptions::default().kind(options);
-            let world = place.world.child("writer");
-            let cache = Cache::new(place.kube.clone(), world.clone(), options);
+            let world = namespace.world.child("writer");
+            let cache = Cache::new(namespace.kube.clone(), world.clone(), options);
             let options = ClientOptions::default();
-            let client = Client::new(place.kube.clone(), cache.clone(), world, options);
-            let informer = cache.informer::<ConfigMap>(Kind::of::<ConfigMap>(), place.here());
+            let client = Client::new(namespace.kube.clone(), cache.clone(), world, options);
+            let informer = cache.informer::<ConfigMap>(Kind::of::<ConfigMap>(), namespace.here());
             informer.synced().await;
             assert_eq!(
                 informer.state().watches,
                 1,
                 "the list and the watch are one request"
             );
-            let read = |name: &str| informer.snapshot().get(&place.key(name));
+            let read = |name: &str| informer.snapshot().get(&namespace.key(name));
             for number in 0..100 {
                 let name = format!("m{number}");
-                let made = client.create(&place.map(&name)).await.unwrap();
+                let made = client.create(&namespace.map(&name)).await.unwrap();
                 assert_eq!(read(&name).unwrap().version(), made.version());
                 let changed = client.modify(&made, |map: &mut ConfigMap| {
                     map.data = Some([("n".to_owned(), number.to_string())].into());
@@ -348,10 +353,10 @@ fn without_managed_fields(mut map: ConfigMap) -> ConfigMap {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn apply_owns_its_fields_and_a_finalizer_holds_until_the_clean_up() {
-    everywhere(async |place| {
-        let client = place.client.with_field_manager("owner-test");
-        let owner = client.create(&place.map("owner")).await.unwrap();
-        let mut object = place.map("owned");
+    everywhere(async |namespace| {
+        let client = namespace.client.with_field_manager("owner-test");
+        let owner = client.create(&namespace.map("owner")).await.unwrap();
+        let mut object = namespace.map("owned");
         object.data = Some(
             [
                 ("a".to_owned(), "1".to_owned()),
@@ -376,11 +381,11 @@ async fn apply_owns_its_fields_and_a_finalizer_holds_until_the_clean_up() {
         assert_eq!(placed, Finalizer::InPlace);
         assert_eq!(client.delete(&owner).await.unwrap(), Deletion::Begun);
         let live = client.live();
-        let going: ConfigMap = live.get(place.key("owner")).await.unwrap().unwrap();
+        let going: ConfigMap = live.get(namespace.key("owner")).await.unwrap().unwrap();
         let done = client.finalizer(&going, NAME, nothing).await.unwrap();
         assert_eq!(done, Finalizer::Going(Action::done()));
         assert!(
-            live.get::<ConfigMap>(place.key("owner"))
+            live.get::<ConfigMap>(namespace.key("owner"))
                 .await
                 .unwrap()
                 .is_none()
@@ -399,7 +404,7 @@ async fn apply_owns_its_fields_and_a_finalizer_holds_until_the_clean_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_reconciles_elects_and_tells() {
-    everywhere(async |place| {
+    everywhere(async |namespace| {
         let seen = Arc::new(AtomicU64::new(0));
         let program = |config: Config| {
             let seen = seen.clone();
@@ -424,38 +429,41 @@ async fn a_program_reconciles_elects_and_tells() {
             manager.start(config).unwrap()
         };
         let elected = |name: &str| {
-            let mut config = place.config(name);
+            let mut config = namespace.config(name);
             config.events = EventsApi::Series;
             config.election = Some(ElectionOptions {
                 identity: Some(name.to_owned()),
                 retry_period: SECOND / 2,
-                ..ElectionOptions::new(&place.namespace, "real")
+                ..ElectionOptions::new(&namespace.namespace, "real")
             });
             config
         };
-        let live = place.client.live();
+        let live = namespace.client.live();
         let holder = async || {
-            let lease = live.get::<Lease>(place.key("real")).await.unwrap();
+            let lease = live.get::<Lease>(namespace.key("real")).await.unwrap();
             lease.and_then(|lease| lease.spec?.holder_identity)
         };
         let leads = async |who: &str| holder().await.as_deref() == Some(who);
         let one = program(elected("one"));
-        place
+        namespace
             .until("the first leads", async || leads("one").await)
             .await;
         let two = program(elected("two"));
         two.ready().await;
-        let mut map = place.map("a");
+        let mut map = namespace.map("a");
         map.metadata.labels = Some([("mine".to_owned(), "yes".to_owned())].into());
-        place.client.create(&map).await.unwrap();
-        place
+        namespace.client.create(&map).await.unwrap();
+        namespace
             .until("the Secret is there", async || {
-                live.get::<Secret>(place.key("a")).await.unwrap().is_some()
+                live.get::<Secret>(namespace.key("a"))
+                    .await
+                    .unwrap()
+                    .is_some()
             })
             .await;
         type Told = k8s_openapi::api::events::v1::Event;
-        let selection = Selection::in_namespace(&place.namespace);
-        place
+        let selection = Selection::in_namespace(&namespace.namespace);
+        namespace
             .until("the event is there", async || {
                 let events = live.list::<Told>(&selection).await.unwrap();
                 events
@@ -465,7 +473,7 @@ async fn a_program_reconciles_elects_and_tells() {
             .await;
         assert!(leads("one").await);
         one.stop().await.unwrap();
-        place
+        namespace
             .until("the other leads", async || leads("two").await)
             .await;
         two.stop().await.unwrap();

@@ -111,13 +111,13 @@ fn cluster(file: &Path) -> mpsc::Receiver<()> {
     );
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, text).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (tell, reported) = mpsc::channel();
     std::thread::spawn(move || {
         if listener.accept().is_ok() {
             let _ = tell.send(());
         }
     });
-    told
+    reported
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_flag_comes_before_the_environment_and_that_before_the_home_folder() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_not_there_is_told_with_the_variable_that_names_it() {
+fn a_kubeconfig_that_is_not_there_is_reported_with_the_variable_that_names_it() {
     let home = tempfile::tempdir().unwrap();
     let missing = home.path().join("missing");
     let ended = Command::new(std::env::current_exe().unwrap())

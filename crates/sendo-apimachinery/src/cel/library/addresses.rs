@@ -56,7 +56,7 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
     Ok(ip)
 }
 
-/// What is wrong with an address, and where, as Go tells it.
+/// What is wrong with an address, and where, as Go reports it.
 struct Unreadable<'t> {
     why: &'static str,
     at: &'t str,
@@ -328,7 +328,7 @@ pub(in crate::cel) fn contains_ip<'a>(
 ) -> Result<Value<'a>> {
     let ip = match args.get(1) {
         Some(Value::Ip(ip)) => *ip,
-        // Kubernetes does not tell what is wrong with an address here.
+        // Kubernetes does not report what is wrong with an address here.
         Some(Value::Text(text)) => parse_ip(text).map_err(|_| Fault::no_such_overload())?,
         _ => return Err(Fault::no_such_overload()),
     };

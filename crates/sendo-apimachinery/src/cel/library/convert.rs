@@ -141,7 +141,7 @@ pub(in crate::cel) fn shown(value: &Value<'_>) -> String {
     scalar_text(value).unwrap_or_else(|| value.kind().to_owned())
 }
 
-/// A number with as few digits as tell it apart; with an exponent if it is very large or small.
+/// A number with as few digits as distinguish it; with an exponent if it is very large or small.
 fn double_text(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

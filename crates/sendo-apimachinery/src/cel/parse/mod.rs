@@ -91,7 +91,7 @@ impl Parser {
         matches!(self.lexeme().token, Token::Mark(own) if own == mark)
     }
 
-    /// Takes a mark if it is next, and tells its offset.
+    /// Takes a mark if it is next, and returns its offset.
     fn take(&mut self, mark: &str) -> Option<u32> {
         if !self.is(mark) {
             return None;

@@ -105,7 +105,7 @@ fn operators_and_literals() {
 }
 
 #[test]
-fn failures_are_told_and_may_be_outweighed() {
+fn failures_are_reported_and_may_be_outweighed() {
     assert_values(&[
         ("1 / 0 == 1", "fault: division by zero"),
         ("1 % 0 == 1", "fault: modulus by zero"),

@@ -26,7 +26,7 @@ pub enum Map<'a> {
 pub enum Key {
     /// True or false.
     Bool(bool),
-    /// A number; the flag tells whether it was given as one that is never negative.
+    /// A number; the flag says whether it was given as one that is never negative.
     Number(i128),
     /// A text.
     Text(Arc<str>),

@@ -12,7 +12,7 @@ use super::document::MAX_DEPTH;
 /// How deep YAML may nest.
 const MAX_NESTING: usize = 250;
 
-/// The most keys that are told of which were there twice.
+/// The most repeated keys that are reported.
 const MAX_DUPLICATES: usize = 1000;
 
 /// A document that was read.

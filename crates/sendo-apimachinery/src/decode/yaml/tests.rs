@@ -192,7 +192,7 @@ fn aliases_lead_no_deeper_than_anything_may_nest() {
 }
 
 #[test]
-fn of_repeated_keys_no_more_are_told_than_anybody_reads() {
+fn only_so_many_repeated_keys_are_reported() {
     let yaml = read("a:\n".repeat(100_000).as_bytes()).unwrap();
     assert_eq!(yaml.duplicates.len(), MAX_DUPLICATES);
 }
@@ -203,7 +203,7 @@ fn an_alias_to_itself_is_refused() {
 }
 
 #[test]
-fn repeated_keys_are_told_with_the_line_of_their_value() {
+fn repeated_keys_are_reported_with_the_line_of_their_value() {
     let yaml = read(b"metadata:\n  name: d\n  name: e\ndata: {}\ndata: {}\n").unwrap();
     assert_eq!(
         yaml.duplicates,
@@ -216,7 +216,7 @@ fn repeated_keys_are_told_with_the_line_of_their_value() {
 }
 
 #[test]
-fn faults_are_told_in_gos_words() {
+fn faults_are_reported_with_the_messages_of_go() {
     let cases = [
         (
             "a: b: c",

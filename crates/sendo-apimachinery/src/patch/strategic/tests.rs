@@ -235,7 +235,7 @@ fn an_order_may_be_given() {
 }
 
 #[test]
-fn faults_are_told_in_kubernetes_words() {
+fn faults_are_reported_with_the_messages_of_kubernetes() {
     let object = json!({"map": {"x": "y"}, "items": named("a"), "keyless": [{}], "list": [[1]], "words": [[1]]});
     let cases = [
         (

@@ -222,7 +222,7 @@ fn faults_of_items_come_in_their_order() {
 }
 
 #[test]
-fn required_members_are_told_in_the_order_of_the_schema() {
+fn required_members_are_reported_in_the_order_of_the_schema() {
     let schema = Structural::from_json(&json!({"type": "object", "required": ["c", "a"]}));
     let errors = schema.validate(&json!({}), None, &Path::root());
     let texts: Vec<String> = errors.iter().map(Error::to_string).collect();
@@ -271,7 +271,7 @@ fn combinations_tell_what_failed() {
 }
 
 #[test]
-fn a_status_is_told_by_its_own_paths() {
+fn a_status_is_reported_by_its_own_paths() {
     let schema = Structural::from_json(
         &json!({"type": "object", "properties": {"r": {"type": "integer", "maximum": 5}}}),
     );

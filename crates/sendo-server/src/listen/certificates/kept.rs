@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_one_is_told_and_not_replaced() {
+    async fn a_damaged_one_is_reported_and_not_replaced() {
         let world = World::seeded(1);
         let store = store(&world);
         let put = Transaction::new().put(KEY, "{}");

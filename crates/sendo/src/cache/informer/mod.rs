@@ -1,4 +1,4 @@
-//! The cached objects of a kind, kept up to date by a watch and shared by all who ask.
+//! The cached objects of a kind, kept up to date by a watch and shared by all readers.
 
 mod follow;
 

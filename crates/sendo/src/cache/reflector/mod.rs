@@ -59,7 +59,7 @@ pub(super) struct Reflector {
     pub(super) transport: Transport,
     pub(super) clock: Clock,
     pub(super) random: Random,
-    /// Whether to ask for lists as streams.
+    /// Whether to request lists as streams.
     pub(super) streaming: bool,
 }
 

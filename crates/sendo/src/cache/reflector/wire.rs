@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn bookmarks_and_errors_are_told_apart() {
+    fn bookmarks_and_errors_are_distinguished() {
         let bookmark = line(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#);
         assert!(
             matches!(&bookmark, Line::Bookmark { version, ends_list: false } if version == "9")

@@ -117,7 +117,7 @@ struct Program {
     unanswered: Vec<u64>,
     answered: BTreeMap<&'static str, u64>,
     /// What a reader of the events believes.
-    told: BTreeMap<ObjectKey, Arc<ConfigMap>>,
+    reported: BTreeMap<ObjectKey, Arc<ConfigMap>>,
 }
 
 impl Program {
@@ -132,7 +132,7 @@ impl Program {
             watched: 0,
             unanswered: Vec::new(),
             answered: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         };
         program.list();
         program
@@ -223,21 +223,21 @@ impl Program {
 
     fn notify(&mut self, changes: Vec<Change>) {
         for (key, notice) in changes {
-            let before = self.told.get(&key);
+            let before = self.reported.get(&key);
             match notice.open::<ConfigMap>(&codec()) {
                 Event::Created { object, .. } => {
                     assert!(before.is_none(), "created twice");
-                    self.told.insert(key, object);
+                    self.reported.insert(key, object);
                 }
                 Event::Updated { old, new } => {
                     assert!(Arc::ptr_eq(before.unwrap(), &old), "a step is missing");
                     assert!(old.version() < new.version());
                     assert_eq!(old.metadata.uid, new.metadata.uid);
-                    self.told.insert(key, new);
+                    self.reported.insert(key, new);
                 }
                 Event::Deleted { object, .. } => {
                     assert_eq!(before.unwrap().metadata.uid, object.metadata.uid);
-                    self.told.remove(&key);
+                    self.reported.remove(&key);
                 }
             }
         }
@@ -260,9 +260,9 @@ impl Program {
                 "{name}, own {own}, watched {}",
                 self.watched,
             );
-            let told = self.told.get(&key(name)).map(|object| object.version());
+            let reported = self.reported.get(&key(name)).map(|object| object.version());
             let seen = self.api.at(self.watched, name).filter(|s| s.selected);
-            assert_eq!(told, seen.map(|state| state.version), "{name}");
+            assert_eq!(reported, seen.map(|state| state.version), "{name}");
         }
         self.check_index();
     }

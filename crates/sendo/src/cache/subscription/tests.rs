@@ -93,17 +93,17 @@ fn objects_of_the_same_name_are_never_merged() {
 }
 
 #[test]
-fn an_object_that_left_the_selection_and_came_back_is_told_so() {
+fn an_object_that_left_the_selection_and_came_back_is_two_events() {
     assert_eq!(
         unread([deleted(1, 2), created(1, 3)]),
         ["deleted 1@2", "created 1@3"]
     );
 }
 
-/// Things happen to a few objects while a reader reads now and then. What it is
-/// told must be a true, shorter account of what happened.
+/// Things happen to a few objects while a reader reads now and then. What it
+/// reads must be a true, shorter account of what happened.
 #[test]
-fn a_slow_reader_is_told_the_truth_in_order() {
+fn a_slow_reader_gets_changes_in_order() {
     for seed in 0..3000 {
         let random = Random::from_seed(seed);
         let mut run = Run::new();
@@ -123,7 +123,7 @@ fn a_slow_reader_is_told_the_truth_in_order() {
 struct Run {
     unread: Unread,
     now: BTreeMap<ObjectKey, Arc<ConfigMap>>,
-    told: BTreeMap<ObjectKey, Arc<ConfigMap>>,
+    reported: BTreeMap<ObjectKey, Arc<ConfigMap>>,
     /// Objects that have something unread, by uid.
     touched: BTreeSet<Uid>,
     gone: BTreeSet<Uid>,
@@ -136,7 +136,7 @@ impl Run {
         let mut run = Run {
             unread: Unread::new(false),
             now: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             touched: BTreeSet::new(),
             gone: BTreeSet::new(),
             seen_gone: BTreeSet::new(),
@@ -200,23 +200,23 @@ impl Run {
             Some(Delivery::Event(event)) => event,
         };
         let key = ObjectKey::from_object(&**event.object());
-        let known = self.told.get(&key);
+        let known = self.reported.get(&key);
         match &event {
             Event::Created { object, initial } => {
                 assert!(known.is_none(), "two objects of one name");
                 assert!(!(*initial && self.synced), "what was there comes first");
-                self.told.insert(key, object.clone());
+                self.reported.insert(key, object.clone());
             }
             Event::Updated { old, new } => {
-                assert!(Arc::ptr_eq(known.unwrap(), old), "not what was told last");
+                assert!(Arc::ptr_eq(known.unwrap(), old), "not what was read last");
                 assert!(old.version() < new.version());
-                self.told.insert(key, new.clone());
+                self.reported.insert(key, new.clone());
             }
             Event::Deleted { object, .. } => {
                 let same = known.is_none_or(|known| known.uid() == object.uid());
-                assert!(same, "deleted before the one it was told of");
+                assert!(same, "deleted before the one that was read");
                 assert!(self.seen_gone.insert(object.uid()), "deleted twice");
-                self.told.remove(&key);
+                self.reported.remove(&key);
             }
         }
         self.touched.remove(&event.object().uid());
@@ -229,6 +229,6 @@ impl Run {
         let versions = |all: &BTreeMap<ObjectKey, Arc<ConfigMap>>| -> Vec<_> {
             all.values().map(|object| object.version()).collect()
         };
-        assert_eq!(versions(&self.told), versions(&self.now));
+        assert_eq!(versions(&self.reported), versions(&self.now));
     }
 }

@@ -1,3 +1,5 @@
+//! Controllers: workers, results, predicates, resyncs, deleted objects.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +21,7 @@ async fn workers_start_when_every_source_has_delivered_and_hold_up_no_other_cont
     let place = Place::new(1).await;
     place.create("a").await;
     let log = Log::default();
-    let told = |who: &'static str| {
+    let reported = |who: &'static str| {
         let log = log.clone();
         move |map: Arc<ConfigMap>, _: Context| {
             log.add(format!("{who} {}", map.name()));
@@ -29,10 +31,10 @@ async fn workers_start_when_every_source_has_delivered_and_hold_up_no_other_cont
     let waits = Controller::new::<ConfigMap>()
         .named("waits")
         .owns::<Bar>()
-        .reconcile(told("waits"));
+        .reconcile(reported("waits"));
     let goes = Controller::new::<ConfigMap>()
         .named("goes")
-        .reconcile(told("goes"));
+        .reconcile(reported("goes"));
     let manager = Manager::new("program").controller(waits).controller(goes);
     let running = manager.start(place.config("program")).unwrap();
     place.pass(60 * SECOND).await;
@@ -283,7 +285,7 @@ async fn who_runs_a_program_can_change_its_number_of_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_is_told_what_is_gone_until_it_has_taken_it_in() {
+async fn gone_is_called_until_it_succeeds() {
     struct Keeper(Log);
     impl Reconcile<ConfigMap> for Keeper {
         async fn reconcile(&self, map: Arc<ConfigMap>, _: Context) -> Result<Action> {
@@ -313,8 +315,8 @@ async fn a_reconciler_is_told_what_is_gone_until_it_has_taken_it_in() {
     place.pass(SECOND).await;
     place.client.delete(&object).await.unwrap();
     place.pass(SECOND).await;
-    let told = ["keeps a", "forgets default/a", "forgets default/a"];
-    assert_eq!(log.take(), told);
+    let reported = ["keeps a", "forgets default/a", "forgets default/a"];
+    assert_eq!(log.take(), reported);
 
     // Another that takes its name at once is reconciled instead.
     let object = place.create("a").await;

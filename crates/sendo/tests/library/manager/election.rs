@@ -1,3 +1,5 @@
+//! Leader election of whole programs: hand-over, lost leases, what is logged and recorded.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -82,7 +84,7 @@ async fn who_leads_is_recorded_as_events_about_the_lease() {
     let uid = lease.unwrap().unwrap().metadata.uid;
     let live = place.client.live();
     let events = live.list::<Event>(&Selection::default()).await.unwrap();
-    let mut told: Vec<String> = events
+    let mut reported: Vec<String> = events
         .iter()
         .map(|event| {
             let about = &event.involved_object;
@@ -94,9 +96,12 @@ async fn who_leads_is_recorded_as_events_about_the_lease() {
             format!("{reason}: {message}")
         })
         .collect();
-    told.sort();
+    reported.sort();
     let words = ["one became leader", "one stopped leading"];
-    assert_eq!(told, words.map(|words| format!("LeaderElection: {words}")));
+    assert_eq!(
+        reported,
+        words.map(|words| format!("LeaderElection: {words}"))
+    );
     place.end([]).await;
 }
 

@@ -1,3 +1,5 @@
+//! Starts and stops: order, deadlines, failures, installed kinds, confined namespaces.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -415,10 +417,10 @@ async fn a_handler_that_reads_what_is_not_declared_loses_its_event_and_tells_the
     place.pass(SECOND).await;
     place.end([running]).await;
     let lines = tracing.lines();
-    let told = lines
+    let reported = lines
         .iter()
         .find(|line| line.contains("its event is skipped"));
-    assert!(told.unwrap().contains(UNDECLARED), "{told:?}");
+    assert!(reported.unwrap().contains(UNDECLARED), "{reported:?}");
 }
 
 #[tokio::test(start_paused = true)]

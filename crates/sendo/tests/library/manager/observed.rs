@@ -70,10 +70,10 @@ async fn readiness_follows_caches_and_election_and_says_what_is_missing() {
     let running = manager.start(config).unwrap();
     let lines = async |running: &Running| report(&running.probes().ready).await.lines();
     place.pass(SECOND).await;
-    let told = lines(&running).await;
+    let reported = lines(&running).await;
     let cause = "[-]caches failed: cannot watch bars.example.dev/v1: the API server does not serve this resource";
-    assert!(told.starts_with(cause), "{told}");
-    assert!(told.ends_with("\n[+]election ok\n"), "{told}");
+    assert!(reported.starts_with(cause), "{reported}");
+    assert!(reported.ends_with("\n[+]election ok\n"), "{reported}");
     place.client.create(&Bar::crd()).await.unwrap();
     running.ready().await;
     assert_eq!(lines(&running).await, "[+]caches ok\n[+]election ok\n");
@@ -120,12 +120,12 @@ async fn readiness_ends_when_watches_fail_for_a_minute_and_all_are_named() {
     place.pass(5 * SECOND).await;
     failing("[-]caches failed: cannot watch ").await;
     place.pass(620 * SECOND).await;
-    let told = lines().await;
+    let reported = lines().await;
     for kind in ["configmaps", "secrets"] {
         let cause = format!("cannot watch {kind}/v1: no answer from the API server");
-        assert!(told.contains(&cause), "{told}");
+        assert!(reported.contains(&cause), "{reported}");
     }
-    assert!(told.contains("connection refused"), "{told}");
+    assert!(reported.contains("connection refused"), "{reported}");
     away.store(false, Ordering::Relaxed);
     place.pass(60 * SECOND).await;
     assert_eq!(lines().await, "[+]caches ok\n");
@@ -133,7 +133,7 @@ async fn readiness_ends_when_watches_fail_for_a_minute_and_all_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_away_is_told_of_now_and_then_with_the_cause() {
+async fn an_api_server_that_is_away_is_logged_now_and_then_with_the_cause() {
     let tracing = Tracing::start();
     let place = Place::new(1).await;
     let away = Arc::new(AtomicBool::new(true));
@@ -141,16 +141,16 @@ async fn an_api_server_that_is_away_is_told_of_now_and_then_with_the_cause() {
     place.pass(3600 * SECOND).await;
     away.store(false, Ordering::Relaxed);
     place.pass(60 * SECOND).await;
-    let told = |lines: &[String], words: &str| {
+    let reported = |lines: &[String], words: &str| {
         let lines = lines.iter().filter(|line| line.contains(words));
         lines.cloned().collect::<Vec<_>>()
     };
     let lines = tracing.lines();
-    let first = told(&lines, "WARN");
+    let first = reported(&lines, "WARN");
     assert!(first.len() >= 2 * 5 && first.len() <= 2 * 10, "{first:#?}");
     assert!(first.iter().all(|line| line.contains("connection refused")));
     assert!(first[first.len() - 1].contains(" attempts)"), "{first:#?}");
-    assert_eq!(told(&lines, "watching again").len(), 2, "{lines:#?}");
+    assert_eq!(reported(&lines, "watching again").len(), 2, "{lines:#?}");
     place.end([running]).await;
 }
 
@@ -214,8 +214,8 @@ async fn a_reconcile_is_a_span_with_key_and_id_and_no_secret_is_logged() {
         "every reconcile has an id: {spans:?}"
     );
     for form in [word, "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5IHN0YXBsZQ"] {
-        let told: Vec<_> = lines.iter().filter(|line| line.contains(form)).collect();
-        assert!(told.is_empty(), "{told:?}");
+        let reported: Vec<_> = lines.iter().filter(|line| line.contains(form)).collect();
+        assert!(reported.is_empty(), "{reported:?}");
     }
 }
 

@@ -1,3 +1,5 @@
+//! Sources that are not objects: tickers, channels, functions, streams.
+
 use std::sync::Arc;
 
 use futures::stream;
@@ -339,9 +341,12 @@ async fn a_kind_that_cannot_be_listed_does_not_hold_up_every_other() {
     let remark = "[+]caches ok: cannot watch bars.example.dev/v1: no answer from the API server";
     assert!(report.lines().starts_with(remark), "{}", report.lines());
     place.end([running]).await;
-    let told = "begins without a kind: cannot watch bars.example.dev/v1";
+    let reported = "begins without a kind: cannot watch bars.example.dev/v1";
     let lines = tracing.lines();
-    assert_eq!(lines.iter().filter(|line| line.contains(told)).count(), 1);
+    assert_eq!(
+        lines.iter().filter(|line| line.contains(reported)).count(),
+        1
+    );
 }
 
 #[tokio::test(start_paused = true)]

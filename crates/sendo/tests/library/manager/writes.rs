@@ -1,3 +1,5 @@
+//! Writes of a controller: apply, finalizers, statuses, conditions.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use serde_json::json;
 use super::{Log, Place, SECOND, map};
 
 #[tokio::test(start_paused = true)]
-async fn what_a_controller_applies_is_booked_under_its_name_and_taken_back_when_unsaid() {
+async fn fields_that_a_controller_applies_are_tracked_under_its_name_and_removed_when_left_out() {
     let place = Place::new(1).await;
     let owner = place.create("owner").await;
     let reconcile = |owner: Arc<ConfigMap>, cx: Context| async move {
@@ -150,7 +152,7 @@ async fn a_finalizer_is_there_before_the_work_and_goes_after_the_clean_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_to_what_is_gone_or_another_are_told_apart() {
+async fn writes_to_what_is_gone_or_another_are_distinguished() {
     let place = Place::new(1).await;
     let client = &place.client;
     let pod: Pod = serde_json::from_value(serde_json::json!({

@@ -41,23 +41,23 @@ fn objections(program: &Path) -> Option<String> {
 /// The text without the modules before names: the compiler writes them as far
 /// as it must to tell types apart, which changes with the types there are.
 fn unqualified(text: &str) -> String {
-    let (mut told, mut rest) = (String::new(), text);
+    let (mut reported, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("::") {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let outside = before.trim_end_matches(is_part);
         let name = &before[outside.len()..];
         let is_module = name.starts_with(|c: char| c.is_lowercase());
-        told.push_str(if is_module { outside } else { before });
+        reported.push_str(if is_module { outside } else { before });
         if !is_module {
-            told.push_str("::");
+            reported.push_str("::");
         }
         rest = after;
     }
-    told + rest
+    reported + rest
 }
 
 #[test]
-fn common_mistakes_do_not_compile_and_are_told_in_words() {
+fn common_mistakes_do_not_compile_and_are_reported_in_words() {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library/mistakes/programs");
     let mut programs: Vec<PathBuf> = std::fs::read_dir(programs)
         .expect("the programs")
@@ -68,11 +68,11 @@ fn common_mistakes_do_not_compile_and_are_told_in_words() {
     for program in programs {
         let name = program.file_stem().unwrap_or_default().display();
         let source = std::fs::read_to_string(&program).expect("a program");
-        let told = objections(&program).unwrap_or_else(|| panic!("{name} compiles"));
-        let told = unqualified(&told);
+        let reported = objections(&program).unwrap_or_else(|| panic!("{name} compiles"));
+        let reported = unqualified(&reported);
         let mut words = source.lines().filter_map(|line| line.strip_prefix("//~ "));
-        if let Some(missing) = words.find(|words| !told.contains(&unqualified(words))) {
-            panic!("{name}: {missing:?} is not in\n{told}");
+        if let Some(missing) = words.find(|words| !reported.contains(&unqualified(words))) {
+            panic!("{name}: {missing:?} is not in\n{reported}");
         }
     }
 }

@@ -230,7 +230,7 @@ impl NodeRequest<'_> {
         self.own("can only access CSINode with the same name as the requesting node")
     }
 
-    /// An object that is called like the node; a creation does not tell its name yet.
+    /// An object with the name of the node; the path of a creation has no name.
     fn own(&self, why: &str) -> Result<Decision, Status> {
         if self.verb != "create" && self.subject.name != self.node {
             return refused(why);

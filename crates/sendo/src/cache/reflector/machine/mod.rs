@@ -45,7 +45,7 @@ enum Phase {
     },
     Listing {
         page: Option<String>,
-        /// Whether to ask for pages. A list too long to page through before its first page is too
+        /// Whether to request pages. A list too long to page through before its first page is too
         /// old is requested in one piece.
         paged: bool,
         objects: Vec<(ObjectKey, Held)>,
@@ -56,7 +56,7 @@ enum Phase {
     },
 }
 
-/// What to ask of the API server.
+/// What to request from the API server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Request {
     List {
@@ -158,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// What to ask next.
+    /// What to request next.
     pub(super) fn request(&self) -> Request {
         match &self.phase {
             Phase::Listing { page, paged, .. } => Request::List {

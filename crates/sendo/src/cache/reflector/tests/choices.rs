@@ -79,7 +79,7 @@ async fn a_resync_delivers_everything_again_and_asks_nobody() {
     assert_eq!(next(&mut events).await, "initial one@10");
     assert_eq!(next(&mut events).await, "synced");
     let before = world.clock().now();
-    let told = async {
+    let reported = async {
         assert_eq!(next(&mut events).await, "updated one@10 to one@10");
         world.clock().now() - before
     };
@@ -91,7 +91,7 @@ async fn a_resync_delivers_everything_again_and_asks_nobody() {
     };
     let took = tokio::select! {
         biased;
-        took = told => took,
+        took = reported => took,
         () = watches => unreachable!("watches go on"),
     };
     assert!(
@@ -291,12 +291,12 @@ async fn nobody_waits_for_a_scrape_that_looks_at_all_objects() {
     let registry = crate::metrics::Registry::new();
     registry.follow_cache(&cache);
 
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, reported) = std::sync::mpsc::channel();
     let (answer, answered) = std::sync::mpsc::channel();
     *watched::LOOKED_AT.lock() = Some((tell, answered));
     let other = cache.clone();
     let asks = std::thread::spawn(move || {
-        told.recv().unwrap();
+        reported.recv().unwrap();
         assert_eq!(other.states().len(), 1);
         let other = other.typed::<watched::Watched>().unwrap();
         assert_eq!(other.snapshot().len(), 1);

@@ -9,42 +9,42 @@ fn described(cache: &Cache) -> Informer<AnyMeta> {
 }
 
 /// What an informer of metadata delivers, from behind its first list of `a/one` on.
-async fn told(described: &Informer<AnyMeta>) -> Subscription<AnyMeta> {
-    let mut told = described.subscribe();
-    assert_eq!(next(&mut told).await, "initial one@10");
-    assert_eq!(next(&mut told).await, "synced");
-    told
+async fn reported(described: &Informer<AnyMeta>) -> Subscription<AnyMeta> {
+    let mut reported = described.subscribe();
+    assert_eq!(next(&mut reported).await, "initial one@10");
+    assert_eq!(next(&mut reported).await, "synced");
+    reported
 }
 
 #[tokio::test(start_paused = true)]
 async fn metadata_come_with_the_objects_that_are_watched_already() {
     let mut it = watching().await;
     let described = described(&it.cache);
-    let mut told = told(&described).await;
+    let mut reported = reported(&described).await;
     let mut two = map("two", 11);
     two["metadata"]["labels"] = json!({"app": "x"});
     it.watch.event("ADDED", two);
-    assert_eq!(next(&mut told).await, "created two@11");
+    assert_eq!(next(&mut reported).await, "created two@11");
     let two = described.snapshot().get(&"a/two".into()).unwrap();
     assert_eq!(two.label("app"), Some("x"));
     let types = two.types.as_ref().unwrap();
     assert_eq!(types.kind, "PartialObjectMetadata");
     it.watch.event("MODIFIED", map("one", 12));
-    assert_eq!(next(&mut told).await, "updated one@10 to one@12");
+    assert_eq!(next(&mut reported).await, "updated one@10 to one@12");
     it.watch.event("DELETED", map("two", 13));
-    assert_eq!(next(&mut told).await, "deleted two@13");
+    assert_eq!(next(&mut reported).await, "deleted two@13");
     assert_eq!(described.snapshot().version(), 13);
     it.api.expect_silence(SECOND).await;
 
     it.world.tasks().stop().await;
-    assert_eq!(next(&mut told).await, "the end");
+    assert_eq!(next(&mut reported).await, "the end");
     assert!(it.world.tasks().running().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_follows_before_the_first_list_gets_that_too() {
     let (_informer, cache, mut api, _world) = start(Selection::default());
-    let mut told = described(&cache).subscribe();
+    let mut reported = described(&cache).subscribe();
     let call = api.expect_list(PATH).await;
     assert!(!cache.states().iter().any(|state| state.synced));
     call.fail(403, "Forbidden", "no");
@@ -53,8 +53,8 @@ async fn who_follows_before_the_first_list_gets_that_too() {
     assert!(cache.states().iter().all(failing));
     call.list(10, &[map("one", 10)]);
     let _watch = api.expect_watch(PATH).await.open(200);
-    assert_eq!(next(&mut told).await, "initial one@10");
-    assert_eq!(next(&mut told).await, "synced");
+    assert_eq!(next(&mut reported).await, "initial one@10");
+    assert_eq!(next(&mut reported).await, "synced");
     tokio::time::sleep(SECOND).await;
     assert!(cache.states().iter().all(WatchState::is_healthy));
 }
@@ -69,12 +69,12 @@ async fn what_does_not_decode_still_has_metadata() {
     };
     it.watch.event("MODIFIED", unreadable(11));
     let described = described(&it.cache);
-    // Whether it was told before or after the change.
+    // Whether it was reported before or after the change.
     it.watch.event("MODIFIED", unreadable(12));
-    let mut told = described.subscribe();
-    let first = next(&mut told).await;
+    let mut reported = described.subscribe();
+    let first = next(&mut reported).await;
     assert!(first.starts_with("initial one@1"), "{first}");
-    assert_eq!(next(&mut told).await, "synced");
+    assert_eq!(next(&mut reported).await, "synced");
     tokio::time::sleep(SECOND).await;
     let version = || {
         described
@@ -162,10 +162,10 @@ async fn who_needs_more_than_is_kept_watches_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_told_no_more_watches_by_itself_and_misses_nothing() {
+async fn a_follower_that_is_cut_off_watches_by_itself_and_misses_nothing() {
     let mut it = watching().await;
     let described = described(&it.cache);
-    let mut told = told(&described).await;
+    let mut reported = reported(&described).await;
     it.cache
         .forget::<ConfigMap>(&ConfigMap::kind(), &Selection::default());
     let call = it.api.expect_list(PATH).await;
@@ -173,22 +173,22 @@ async fn who_is_told_no_more_watches_by_itself_and_misses_nothing() {
     assert!(accept.contains("as=PartialObjectMetadataList;"), "{accept}");
     call.list(20, &[map("two", 15)]);
     let watch = it.api.expect_watch(PATH).await.open(200);
-    assert_eq!(next(&mut told).await, "created two@15");
-    assert_eq!(next(&mut told).await, "found deleted one@10");
+    assert_eq!(next(&mut reported).await, "created two@15");
+    assert_eq!(next(&mut reported).await, "found deleted one@10");
     watch.event("MODIFIED", map("two", 21));
-    assert_eq!(next(&mut told).await, "updated two@15 to two@21");
+    assert_eq!(next(&mut reported).await, "updated two@15 to two@21");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_to_know_no_more_is_told_no_more() {
+async fn a_follower_that_was_dropped_gets_no_events() {
     let mut it = watching().await;
     let keep_alive = it
         .cache
         .keep_alive::<AnyMeta>(ConfigMap::kind(), Selection::default());
     let described = keep_alive.informer().clone();
-    let mut told = told(&described).await;
+    let mut reported = reported(&described).await;
     drop(keep_alive);
-    assert_eq!(next(&mut told).await, "the end");
+    assert_eq!(next(&mut reported).await, "the end");
     it.watch.event("ADDED", map("two", 11));
     assert_eq!(next(&mut it.events).await, "created two@11");
     assert_eq!(described.snapshot().len(), 1);

@@ -43,7 +43,7 @@ async fn a_watch_without_a_sign_of_life_is_opened_anew_from_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_dead_is_told_when_it_cannot_be_opened_anew() {
+async fn a_connection_that_is_dead_is_reported_when_it_cannot_be_opened_anew() {
     let mut it = watching().await;
     // Nothing is answered any more, and nobody says so.
     let _unanswered = it.api.expect_watch(PATH).await;
@@ -113,7 +113,7 @@ async fn a_server_that_ends_every_watch_at_once_is_asked_ever_less_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_permission_is_told_at_once_and_recovered_from() {
+async fn a_missing_permission_is_reported_at_once_and_recovered_from() {
     let (informer, cache, mut api, _world) = start(Selection::default());
     let words = "configmaps is forbidden: User \"u\" cannot list resource \"configmaps\"";
     api.expect_list(PATH).await.fail(403, "Forbidden", words);
@@ -135,7 +135,7 @@ async fn a_missing_permission_is_told_at_once_and_recovered_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_definition_is_told_at_once_and_listed_anew_when_it_appears() {
+async fn a_missing_definition_is_reported_at_once_and_listed_anew_when_it_appears() {
     let mut it = watching().await;
     tokio::time::sleep(SECOND * 60).await;
     drop(it.watch);
