@@ -1,6 +1,5 @@
 //! What `sendo add` and `sendo remove` make of a project. That the result builds and passes its
 //! tests is shown by `cargo xtask e2e`.
-#![cfg(feature = "add")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! The `sendo` command: projects with controllers, and an embedded Kubernetes cluster on this machine.
+//!
+//! A library, so that its own tests can ask for the optional commands, which the demonstration does
+//! without; `src/bin/` has the programs.
 
 #[cfg(feature = "add")]
 mod add;
@@ -89,11 +92,8 @@ impl Command {
     }
 }
 
-/// A request allocates hundreds of small values, and takes a quarter less time with mimalloc.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() -> ExitCode {
+/// Runs the command that the arguments of this process name.
+pub fn main() -> ExitCode {
     match Cli::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,0 +1,6 @@
+//! The command, run as a process.
+
+mod add;
+mod deploy;
+mod new;
+mod up;
