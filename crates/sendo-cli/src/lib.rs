@@ -15,6 +15,7 @@ mod doctor;
 #[cfg(feature = "add")]
 mod edit;
 mod kubeconfig;
+#[cfg(not(all(feature = "add", feature = "completion")))]
 mod left_out;
 mod names;
 mod new;
