@@ -17,7 +17,7 @@ use super::{MANAGER, SyncError};
 use crate::endpoints::reference;
 use crate::pods::{Pod, is_ready, node_of};
 use crate::service::{self, Family, HEADLESS, Terminating, go_hash};
-use crate::slices::{EndpointId, EndpointSet, MANAGED_BY, SERVICE_NAME, name_prefix};
+use crate::slices::{EndpointId, EndpointSet, MANAGED_BY, SERVICE_NAME, endpoints, name_prefix};
 
 /// The label of a node with its zone.
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
@@ -139,7 +139,7 @@ pub(super) fn new_slice(
             ..ObjectMeta::default()
         },
         address_type: family.as_str().to_owned(),
-        endpoints: Some(Vec::new()),
+        endpoints: Vec::new().into(),
         ports: Some(ports),
     }
 }
@@ -157,7 +157,7 @@ pub(super) fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
 pub(super) fn is_such_an_empty_slice(slice: &EndpointSlice, empty: &EndpointSlice) -> bool {
     slice.address_type == empty.address_type
         && slice.metadata.labels == empty.metadata.labels
-        && slice.endpoints.iter().flatten().next().is_none()
+        && endpoints(slice).is_empty()
         && slice.ports.iter().flatten().next().is_none()
 }
 

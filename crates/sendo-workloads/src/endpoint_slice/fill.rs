@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
 use super::{MAX_ENDPOINTS, desired};
-use crate::slices::{Changes, EndpointId, EndpointSet, are_equal};
+use crate::slices::{Changes, EndpointId, EndpointSet, are_equal, endpoints, endpoints_mut};
 
 /// What is to be written so that the slices hold the endpoints.
 #[derive(Debug, Default)]
@@ -24,11 +24,6 @@ pub(super) struct Filled {
     pub(super) added: usize,
     /// How many endpoints of slices are wanted no more.
     pub(super) removed: usize,
-}
-
-/// The endpoints of a slice.
-pub(super) fn endpoints(slice: &EndpointSlice) -> &[Endpoint] {
-    slice.endpoints.as_deref().unwrap_or_default()
 }
 
 /// Distributes `wanted` over the slices `existing`, and over new ones.
@@ -97,14 +92,14 @@ pub(super) fn fill(
 /// The slice with other endpoints, and with the labels of its Service.
 fn with(slice: &EndpointSlice, service: &Service, endpoints: Vec<Endpoint>) -> EndpointSlice {
     let mut slice = slice.clone();
-    slice.endpoints = Some(endpoints);
+    slice.endpoints = endpoints.into();
     slice.metadata.labels = Some(desired::labels(service));
     slice
 }
 
 /// Moves as many endpoints into a slice as it takes.
 fn add(slice: &mut EndpointSlice, wanted: &mut EndpointSet) {
-    let endpoints = slice.endpoints.get_or_insert_default();
+    let endpoints = endpoints_mut(slice);
     while endpoints.len() < MAX_ENDPOINTS
         && let Some((_, endpoint)) = wanted.pop_first()
     {
@@ -154,7 +149,7 @@ mod tests {
     fn slice(name: &str, numbers: impl IntoIterator<Item = usize>) -> Arc<EndpointSlice> {
         let mut slice = desired::new_slice(&service(json!({})), Family::V4, Vec::new());
         slice.metadata.name = Some(name.to_owned());
-        slice.endpoints = Some(numbers.into_iter().map(endpoint).collect());
+        *endpoints_mut(&mut slice) = numbers.into_iter().map(endpoint).collect();
         Arc::new(slice)
     }
 

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointHints, EndpointSlice, ForNode, ForZone};
 
-use super::fill::endpoints;
-use crate::slices::Changes;
+use crate::slices::{Changes, endpoints, endpoints_mut};
 
 /// Which clients an endpoint is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +57,7 @@ pub(super) fn set_hints(
         .update
         .extend(outdated.map(|slice| EndpointSlice::clone(slice)));
     for slice in changes.create.iter_mut().chain(&mut changes.update) {
-        for endpoint in slice.endpoints.iter_mut().flatten() {
+        for endpoint in endpoints_mut(slice) {
             match wanted {
                 Some(wanted) if is_ready(endpoint) => endpoint.hints = hints(endpoint, wanted),
                 // Nobody is sent there.

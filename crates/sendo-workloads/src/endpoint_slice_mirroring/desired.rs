@@ -123,6 +123,7 @@ pub(super) fn slice(endpoints: &Endpoints, key: &SliceKey, group: Group) -> Endp
         controller: Some(true),
         block_owner_deletion: Some(true),
     };
+    let targets = group.endpoints.into_values().take(MAX_ENDPOINTS);
     EndpointSlice {
         metadata: ObjectMeta {
             generate_name: Some(name_prefix(endpoints.name())),
@@ -133,7 +134,7 @@ pub(super) fn slice(endpoints: &Endpoints, key: &SliceKey, group: Group) -> Endp
             ..ObjectMeta::default()
         },
         address_type: key.family.as_str().to_owned(),
-        endpoints: Some(group.endpoints.into_values().take(MAX_ENDPOINTS).collect()),
+        endpoints: targets.collect::<Vec<_>>().into(),
         ports: Some(group.ports),
     }
 }

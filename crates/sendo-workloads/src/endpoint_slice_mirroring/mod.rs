@@ -213,7 +213,7 @@ fn plan(
 fn differences(slice: &EndpointSlice, wanted: &EndpointSet) -> Totals {
     let mut totals = Totals::default();
     let mut found = 0;
-    for endpoint in slice.endpoints.iter().flatten() {
+    for endpoint in slices::endpoints(slice) {
         match wanted.get(&EndpointId::of(endpoint)) {
             None => totals.removed += 1,
             Some(wanted) => {

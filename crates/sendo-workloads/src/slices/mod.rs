@@ -24,6 +24,43 @@ pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label with the name of the controller that writes a slice.
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
+/// The endpoints of a slice. With the types of older releases they are a list, with those of
+/// newer ones a list that can be left out.
+trait EndpointList {
+    fn as_slice(&self) -> &[Endpoint];
+    fn as_vec(&mut self) -> &mut Vec<Endpoint>;
+}
+
+impl EndpointList for Vec<Endpoint> {
+    fn as_slice(&self) -> &[Endpoint] {
+        self
+    }
+
+    fn as_vec(&mut self) -> &mut Vec<Endpoint> {
+        self
+    }
+}
+
+impl EndpointList for Option<Vec<Endpoint>> {
+    fn as_slice(&self) -> &[Endpoint] {
+        self.as_deref().unwrap_or_default()
+    }
+
+    fn as_vec(&mut self) -> &mut Vec<Endpoint> {
+        self.get_or_insert_default()
+    }
+}
+
+/// The endpoints of a slice.
+pub(crate) fn endpoints(slice: &EndpointSlice) -> &[Endpoint] {
+    EndpointList::as_slice(&slice.endpoints)
+}
+
+/// The endpoints of a slice, to be changed.
+pub(crate) fn endpoints_mut(slice: &mut EndpointSlice) -> &mut Vec<Endpoint> {
+    EndpointList::as_vec(&mut slice.endpoints)
+}
+
 /// Slices by the Service that they belong to.
 pub(crate) static BY_SERVICE: Index<EndpointSlice, ObjectKey> =
     Index::new("slices-by-service", service_of);

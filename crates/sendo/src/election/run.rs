@@ -140,6 +140,7 @@ impl Election {
 
     /// Whether leadership has run out and this candidate has not noticed it: what
     /// it runs on is blocked.
+    #[cfg(feature = "args")]
     pub(crate) fn is_overdue(&self) -> bool {
         let leads = matches!(*self.status.borrow(), Status::Leading(_));
         leads && self.gate.check().is_err()

@@ -20,7 +20,9 @@ pub struct Running {
     pub(super) cache: Cache,
     pub(super) metrics: Registry,
     pub(super) probes: Probes,
+    #[cfg_attr(not(feature = "args"), expect(dead_code, reason = "see `edge`"))]
     pub(super) parts: Parts,
+    #[cfg_attr(not(feature = "args"), expect(dead_code, reason = "see `edge`"))]
     pub(super) elections: Arc<Mutex<Vec<Election>>>,
     pub(super) ready: watch::Receiver<bool>,
     pub(super) life: Task<Result<()>>,
@@ -64,6 +66,7 @@ impl Running {
     }
 
     /// Says whether leadership has run out while nothing here has noticed it.
+    #[cfg(feature = "args")]
     pub(super) fn overdue(&self) -> Box<dyn Fn() -> bool + Send> {
         let elections = self.elections.clone();
         Box::new(move || {
@@ -73,6 +76,7 @@ impl Running {
     }
 
     /// Names the parts that have not ended.
+    #[cfg(feature = "args")]
     pub(super) fn unfinished(&self) -> Box<dyn Fn() -> Vec<String> + Send> {
         let parts = self.parts.clone();
         Box::new(move || parts.running())

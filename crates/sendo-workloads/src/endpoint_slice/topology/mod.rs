@@ -17,10 +17,9 @@ use parking_lot::Mutex;
 use sendo::{Context, Event, EventSeverity, ObjectExt, ObjectKey, Reader};
 
 use self::zones::{Allocation, Counts, Ratios};
-use super::fill::endpoints;
 use super::traffic_distribution::{is_ready, set_hints};
 use crate::service::Family;
-use crate::slices::Changes;
+use crate::slices::{Changes, endpoints, endpoints_mut};
 
 /// The annotations with which a Service asks for hints; the first is older and decides.
 const ANNOTATIONS: [&str; 2] = [
@@ -206,7 +205,7 @@ fn distribute(
 
 fn ready_endpoints(changes: &mut Changes) -> impl Iterator<Item = &mut Endpoint> {
     let slices = changes.create.iter_mut().chain(&mut changes.update);
-    let endpoints = slices.flat_map(|slice| slice.endpoints.iter_mut().flatten());
+    let endpoints = slices.flat_map(endpoints_mut);
     endpoints.filter(|endpoint| is_ready(endpoint))
 }
 
