@@ -17,7 +17,9 @@ use super::{MANAGER, SyncError};
 use crate::endpoints::reference;
 use crate::pods::{Pod, is_ready, node_of};
 use crate::service::{self, Family, HEADLESS, Terminating, go_hash};
-use crate::slices::{EndpointId, EndpointSet, MANAGED_BY, SERVICE_NAME, endpoints, name_prefix};
+use crate::slices::{
+    EndpointId, EndpointList, EndpointSet, MANAGED_BY, SERVICE_NAME, endpoints, name_prefix,
+};
 
 /// The label of a node with its zone.
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
@@ -139,7 +141,7 @@ pub(super) fn new_slice(
             ..ObjectMeta::default()
         },
         address_type: family.as_str().to_owned(),
-        endpoints: Vec::new().into(),
+        endpoints: EndpointList::from_vec(Vec::new()),
         ports: Some(ports),
     }
 }

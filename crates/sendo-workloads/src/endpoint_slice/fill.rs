@@ -14,7 +14,9 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
 use super::{MAX_ENDPOINTS, desired};
-use crate::slices::{Changes, EndpointId, EndpointSet, are_equal, endpoints, endpoints_mut};
+use crate::slices::{
+    Changes, EndpointId, EndpointList, EndpointSet, are_equal, endpoints, endpoints_mut,
+};
 
 /// What is to be written so that the slices hold the endpoints.
 #[derive(Debug, Default)]
@@ -92,7 +94,7 @@ pub(super) fn fill(
 /// The slice with other endpoints, and with the labels of its Service.
 fn with(slice: &EndpointSlice, service: &Service, endpoints: Vec<Endpoint>) -> EndpointSlice {
     let mut slice = slice.clone();
-    slice.endpoints = endpoints.into();
+    slice.endpoints = EndpointList::from_vec(endpoints);
     slice.metadata.labels = Some(desired::labels(service));
     slice
 }

@@ -15,7 +15,7 @@ use sendo::ObjectExt;
 use super::{MANAGER, MAX_ENDPOINTS};
 use crate::service::subsets::{addresses, repack};
 use crate::service::{Family, go_hash, parse_address, trigger_time};
-use crate::slices::{EndpointId, EndpointSet, MANAGED_BY, SERVICE_NAME, name_prefix};
+use crate::slices::{EndpointId, EndpointList, EndpointSet, MANAGED_BY, SERVICE_NAME, name_prefix};
 
 /// The annotation in which kubectl keeps what was applied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -134,7 +134,7 @@ pub(super) fn slice(endpoints: &Endpoints, key: &SliceKey, group: Group) -> Endp
             ..ObjectMeta::default()
         },
         address_type: key.family.as_str().to_owned(),
-        endpoints: targets.collect::<Vec<_>>().into(),
+        endpoints: EndpointList::from_vec(targets.collect()),
         ports: Some(group.ports),
     }
 }

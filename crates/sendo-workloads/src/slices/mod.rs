@@ -26,12 +26,17 @@ pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The endpoints of a slice. With the types of older releases they are a list, with those of
 /// newer ones a list that can be left out.
-trait EndpointList {
+pub(crate) trait EndpointList {
+    fn from_vec(endpoints: Vec<Endpoint>) -> Self;
     fn as_slice(&self) -> &[Endpoint];
     fn as_vec(&mut self) -> &mut Vec<Endpoint>;
 }
 
 impl EndpointList for Vec<Endpoint> {
+    fn from_vec(endpoints: Vec<Endpoint>) -> Self {
+        endpoints
+    }
+
     fn as_slice(&self) -> &[Endpoint] {
         self
     }
@@ -42,6 +47,10 @@ impl EndpointList for Vec<Endpoint> {
 }
 
 impl EndpointList for Option<Vec<Endpoint>> {
+    fn from_vec(endpoints: Vec<Endpoint>) -> Self {
+        Some(endpoints)
+    }
+
     fn as_slice(&self) -> &[Endpoint] {
         self.as_deref().unwrap_or_default()
     }
