@@ -104,10 +104,11 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
         };
         let binding = ClusterRoleBinding {
             metadata,
+            // The API server fills in its group, whose type is another one in newer releases.
             role_ref: RoleRef {
-                api_group: Some("rbac.authorization.k8s.io".to_owned()),
                 kind: "ClusterRole".to_owned(),
                 name: name.clone(),
+                ..RoleRef::default()
             },
             subjects: Some(vec![Subject {
                 kind: "ServiceAccount".to_owned(),
