@@ -23,6 +23,7 @@ use crate::audit::{Audit, Auditor};
 use crate::bootstrap::{self, StartError};
 use crate::catalog::Catalog;
 use crate::metrics::Metrics;
+use crate::outbound::{ClientCertificate, LocalServices, Outbound};
 use crate::own_controllers::{api_services, definitions};
 use crate::pipeline::{self, Origin};
 use crate::request::body::Body;
@@ -33,7 +34,7 @@ use crate::state::admission::{Plugin, hooks, policies};
 use crate::state::documents::Documents;
 use crate::state::pod_security::PodSecurity;
 use crate::state::service_ranges::ServiceRanges;
-use crate::webhook::{LocalServices, Webhooks};
+use crate::webhook::Webhooks;
 use crate::write::admission;
 
 /// What an [`ApiServer`] is made of.
@@ -130,11 +131,13 @@ impl ApiServer {
         let catalog = Catalog::builtin();
         let access = Access::new(&store, &world, &types, &catalog, options.tokens);
         let metrics = Arc::new(Metrics::default());
+        let outbound = Arc::new(Outbound::new(&store, &world));
         let server = Arc::new(Server {
             access: Arc::new(access),
             hooks: Follow::new(Arc::clone(&store), hooks::PREFIXES),
             policies: Follow::new(Arc::clone(&store), policies::PREFIXES),
-            webhooks: Webhooks::new(&store, &world),
+            webhooks: Webhooks::new(&outbound),
+            outbound,
             store,
             admission,
             audit: options
@@ -153,6 +156,8 @@ impl ApiServer {
             documents: Documents::default(),
             definitions: tokio::sync::Mutex::default(),
             catalog: RwLock::new(Arc::new(catalog)),
+            remote_tasks: tokio::sync::Mutex::default(),
+            extension_authentication: Mutex::default(),
             advertised: Mutex::default(),
         });
         definitions::sync(&server)
@@ -184,9 +189,9 @@ impl ApiServer {
     }
 
     /// The services of this process that the server calls without a socket, for example the
-    /// webhooks of a program under test.
+    /// webhooks of a program under test, or an API server that an APIService names.
     pub fn local_services(&self) -> &LocalServices {
-        self.server.webhooks.local()
+        self.server.outbound.local()
     }
 
     /// Signs tokens of service accounts, for a controller that keeps them in Secrets.
@@ -210,6 +215,23 @@ impl ApiServer {
 
     pub(crate) async fn advertise(&self, address: SocketAddr) -> Result<(), StartError> {
         bootstrap::advertise(&self.server, address).await
+    }
+
+    /// Shows `certificate` to other API servers from now on, and tells them where they find
+    /// which authorities to trust, in PEM: that of clients' certificates, and that of this one.
+    pub(crate) async fn identify_to_extensions(
+        &self,
+        certificate: ClientCertificate,
+        client_authority: &str,
+        front_proxy_authority: &str,
+    ) -> Result<(), StartError> {
+        let outbound = &self.server.outbound;
+        outbound.set_front_proxy_certificate(certificate);
+        bootstrap::publish(&self.server, client_authority, front_proxy_authority).await
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.server.store
     }
 
     /// What the server counts.

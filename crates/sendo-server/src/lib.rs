@@ -36,18 +36,21 @@
 //! | `own_controllers/` | what the server keeps right by itself: definitions, APIServices |
 //! | `pages/` | paths that name no resource: discovery, OpenAPI, health |
 //! | `reviews/`, `subresource/` | access reviews; what subresources answer |
+//! | `aggregator/` | requests to other API servers, which APIServices name |
 //! | `write/` | the steps of a write in a row, admission as a table (`write/admission/`) |
 //! | `read/` | get, list, watch; objects as answers, tables, events |
 //! | `state/` | what all steps share, a request with its resource, the interface of admission |
 //! | `audit/` | the audit log |
 //! | `access/` | authentication, authorisation, RBAC, tokens |
-//! | `webhook/` | calls of webhooks and of other API servers: connections, Services, and programs of this process |
+//! | `webhook/` | calls of webhooks |
+//! | `outbound/` | how other programs are reached: connections, Services, and programs of this process |
 //! | `catalog/` | the resources that are served, built-in and custom (`catalog/custom/`), and their stored form |
 //! | `metrics/` | what the server counts of its work, and the form of the page `/metrics` |
 //! | `request/` | path, query, options, media types, body, user |
 //! | [`kinds`], [`printers`] | what is particular to a kind; how kinds look in tables |
 
 mod access;
+mod aggregator;
 mod api_server;
 mod audit;
 mod bootstrap;
@@ -56,6 +59,7 @@ pub mod kinds;
 mod listen;
 mod metrics;
 mod monitor;
+mod outbound;
 mod own_controllers;
 mod pages;
 mod pipeline;
@@ -78,9 +82,9 @@ pub use bootstrap::StartError;
 pub use listen::certificates::{Authority, AuthorityError, CertificateError, Identity};
 pub use listen::gathered::Gathered;
 pub use listen::{ServeError, Serving};
+pub use outbound::{LocalService, LocalServices};
 pub use request::body::Body;
 pub use request::in_flight::InFlightLimits;
 pub use request::user::User;
 pub use state::pod_security;
 pub use state::service_ranges::ServiceRanges;
-pub use webhook::{LocalService, LocalServices};

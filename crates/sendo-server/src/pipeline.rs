@@ -17,7 +17,8 @@ use sendo_world::Moment;
 use crate::access::authenticate::authenticate;
 use crate::access::authenticate::impersonate::impersonate;
 use crate::access::authorise::{Permit, authorise};
-use crate::audit::Record;
+use crate::aggregator::forward;
+use crate::audit::{AUDIT_ID, Record};
 use crate::catalog::Resource;
 use crate::kinds::api_service;
 use crate::monitor::{self, Seen};
@@ -173,20 +174,25 @@ where
     }
     check_timeout(request)?;
     identify(server, caller, request, progress).await?;
-    let Some(_place) = server.in_flight.acquire(request, progress.began) else {
+    let Some(in_flight) = server.in_flight.acquire(request, progress.began) else {
         progress.seen = Seen::Dropped;
         return Ok(ApiResponse::Busy);
     };
     let permit = authorise(&server.access, request).await?;
+    let catalog = server.catalog();
+    if let Some(remote) = catalog.remote_at(&request.path) {
+        // It is that server's work: a slow one takes no place of others.
+        drop(in_flight);
+        if forward::may_have_a_body(&request.method) {
+            read_body(server, request, body).await?;
+        }
+        if let Some(record) = &progress.record {
+            request.set_header(AUDIT_ID, record.id());
+        }
+        return forward::forward(server, request, remote).await;
+    }
     if request.has_use_for_a_body() {
-        let clock = server.world.clock();
-        let read = clock.timeout(BODY_PATIENCE, request.read_body(body));
-        read.await.unwrap_or_else(|| {
-            Err(Status::timeout(
-                "the body was not sent within the allotted time",
-                0,
-            ))
-        })?;
+        read_body(server, request, body).await?;
     }
     match request.target.clone() {
         Target::Resource(path) => on_resource(server, request, &permit, &path, progress).await,
@@ -195,6 +201,22 @@ where
             pages::answer(server, request).await
         }
     }
+}
+
+/// Reads the body of a request, which the client has to send in time.
+async fn read_body<B>(server: &Server, request: &mut Request, body: B) -> Result<(), Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let clock = server.world.clock();
+    let read = clock.timeout(BODY_PATIENCE, request.read_body(body));
+    read.await.unwrap_or_else(|| {
+        Err(Status::timeout(
+            "the body was not sent within the allotted time",
+            0,
+        ))
+    })
 }
 
 /// Finds the user of a request, and begins its record in the audit log.

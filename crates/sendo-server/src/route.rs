@@ -58,9 +58,6 @@ pub(crate) fn route(
     method: &Method,
     path: &ResourcePath,
 ) -> Result<(Arc<Resource>, Action), NoRoute> {
-    if catalog.is_remote(&path.group, &path.version) {
-        return Err(NoRoute::Page(ApiResponse::unavailable()));
-    }
     let page = || NoRoute::Page(ApiResponse::page_not_found());
     let group = catalog.group(&path.group).ok_or_else(page)?;
     let found = catalog.find(&path.group, &path.version, &path.resource);

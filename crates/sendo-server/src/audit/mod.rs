@@ -40,7 +40,7 @@ pub use log::{AuditLog, AuditRotation};
 pub use policy::{AuditPolicy, AuditPolicyError};
 
 /// The header that names the event of a request, and that of its response.
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// What requests of a server are recorded, and where.
 #[derive(Clone, Debug)]
@@ -126,6 +126,11 @@ impl Auditor {
 }
 
 impl Record {
+    /// What names the request in the log.
+    pub(crate) fn id(&self) -> &str {
+        &self.event.audit_id
+    }
+
     /// Records that a stage has come.
     fn process(&mut self, stage: Stage) {
         if self.omitted_stages.contains(&stage) {

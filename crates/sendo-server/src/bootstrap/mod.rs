@@ -1,5 +1,6 @@
 //! Creates the objects that every cluster has from its first moment, when a server starts.
 
+mod extension_authentication;
 mod groups;
 mod own_service;
 mod roles;
@@ -18,6 +19,7 @@ use crate::request::user::{MASTERS, User};
 use crate::state::Server;
 use crate::write::field_managers;
 
+pub(crate) use extension_authentication::{FRONT_PROXY_CLIENT, publish};
 pub(crate) use own_service::{advertise, keep};
 
 /// Why a server did not start.

@@ -1,6 +1,7 @@
 //! Keeps the service `kubernetes`, which is this server, and its endpoints.
 //!
-//! If they are deleted or changed, [`keep`] restores them within ten seconds.
+//! If they are deleted or changed, [`keep`] restores them within ten seconds, and with them the
+//! ConfigMap that other API servers read.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -14,7 +15,7 @@ use sendo_store::{At, Transaction};
 use sendo_world::World;
 use serde_json::{Value, json};
 
-use super::{Created, create, send};
+use super::{Created, create, extension_authentication, send};
 use crate::bootstrap::StartError;
 use crate::catalog::keys::Keys;
 use crate::catalog::storage::time_text;
@@ -80,10 +81,10 @@ pub(crate) async fn keep(server: Weak<Server>, world: World) {
 async fn ensure(server: &Arc<Server>) -> Result<(), StartError> {
     ensure_service(server).await?;
     let address = *advertised(server);
-    match address {
-        Some(address) => ensure_endpoints(server, address).await,
-        None => Ok(()),
+    if let Some(address) = address {
+        ensure_endpoints(server, address).await?;
     }
+    extension_authentication::ensure(server).await
 }
 
 fn advertised(server: &Server) -> MutexGuard<'_, Option<SocketAddr>> {

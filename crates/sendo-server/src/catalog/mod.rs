@@ -2,11 +2,11 @@
 
 pub(crate) mod custom;
 pub(crate) mod keys;
+pub(crate) mod remote;
 pub(crate) mod storage;
 pub(crate) mod stored_form;
 pub(crate) mod version_priority;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use sendo_store::Revision;
 use serde_json::Value;
 
 use self::custom::Custom;
+use self::remote::{Priorities, RemoteVersion};
 use self::stored_form::TypeMeta;
 use self::version_priority::rank;
 use crate::catalog::keys::Keys;
@@ -202,6 +203,12 @@ impl Group {
         self.versions.iter().map(|(version, _)| version.as_str())
     }
 
+    /// The versions, each with its resources.
+    fn entries(&self) -> impl Iterator<Item = (&str, &[Arc<Resource>])> {
+        let versions = self.versions.iter();
+        versions.map(|(version, resources)| (version.as_str(), resources.as_slice()))
+    }
+
     /// The resources of a version, in the order in which discovery lists them.
     pub(crate) fn resources(&self, version: &str) -> Option<&[Arc<Resource>]> {
         let found = self.versions.iter().find(|(own, _)| own == version);
@@ -220,8 +227,10 @@ impl Group {
 pub(crate) struct Catalog {
     /// Built-in groups in their order, then those of custom resources by name.
     groups: Vec<Group>,
-    /// Versions of groups that other servers serve, the preferred one first.
-    remote: BTreeMap<String, Vec<String>>,
+    /// Versions that other servers serve.
+    remote: Vec<Arc<RemoteVersion>>,
+    /// How versions rank in discovery.
+    priorities: Priorities,
 }
 
 impl Catalog {
@@ -293,22 +302,6 @@ impl Catalog {
                 .retain(|(_, resources)| !resources.is_empty());
         }
         self.groups.retain(|group| !group.versions.is_empty());
-    }
-
-    /// Replaces the groups that other servers serve.
-    pub(crate) fn set_remote(&mut self, remote: BTreeMap<String, Vec<String>>) {
-        self.remote = remote;
-    }
-
-    /// The groups that other servers serve, with their versions.
-    pub(crate) fn remote(&self) -> &BTreeMap<String, Vec<String>> {
-        &self.remote
-    }
-
-    /// Whether another server serves a version of a group.
-    pub(crate) fn is_remote(&self, group: &str, version: &str) -> bool {
-        let versions = self.remote.get(group);
-        versions.is_some_and(|versions| versions.iter().any(|own| own == version))
     }
 
     /// A resource by group, version and plural name.

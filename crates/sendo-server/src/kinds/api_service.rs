@@ -131,14 +131,18 @@ fn byte_count(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 
+/// What the condition of a group says that this server serves itself.
+pub(crate) const LOCAL_REASON: &str = "Local";
+pub(crate) const LOCAL_MESSAGE: &str = "Local APIServices are always available";
+
 /// The condition of a group that this server serves itself.
 pub(crate) fn available(now: &str) -> Value {
     json!({
         "type": "Available",
         "status": "True",
         "lastTransitionTime": now,
-        "reason": "Local",
-        "message": "Local APIServices are always available",
+        "reason": LOCAL_REASON,
+        "message": LOCAL_MESSAGE,
     })
 }
 

@@ -27,12 +27,13 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 use tower::Service as _;
 
-use self::certificates::{Authority, CertificateError, Identity};
+use self::certificates::{Authority, AuthorityError, CertificateError, Identity};
 use crate::access::tokens;
 use crate::api_server::ApiServer;
-use crate::bootstrap::StartError;
+use crate::bootstrap::{FRONT_PROXY_CLIENT, StartError};
 use crate::listen::gathered::Gathered;
 use crate::listen::idle::Idle;
+use crate::outbound::ClientCertificate;
 use crate::read::streams::Streams;
 use crate::request::body::Body;
 use crate::request::user::{self, User};
@@ -76,7 +77,11 @@ pub enum ServeError {
     /// A token could not be made.
     #[error("cannot make the administrator's token: {0}")]
     Token(String),
-    /// The endpoints of the service `kubernetes` could not be written.
+    /// The authority of the certificate that other API servers are shown cannot be had.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// The endpoints of the service `kubernetes`, or what other API servers read, could not be
+    /// written.
     #[error(transparent)]
     Advertise(#[from] StartError),
     /// The TLS library refuses the certificates.
@@ -100,6 +105,8 @@ impl ApiServer {
     /// certificate signed by it is the user that it names (CN), in its groups (O).
     /// Connections are tasks of the server: [`ApiServer::shutdown`] ends them
     /// after the requests they carry, or after five seconds. The service `kubernetes` leads here.
+    /// Other API servers, those that APIServices name, are shown a certificate from now on, and
+    /// find its authority in the ConfigMap `extension-apiserver-authentication` of `kube-system`.
     ///
     /// # Errors
     /// If the address cannot be listened on, or no certificate can be made.
@@ -116,6 +123,7 @@ impl ApiServer {
         let token = tokens::secret().map_err(|error| ServeError::Token(error.to_string()))?;
         self.give_token(&token, User::admin());
         self.advertise(bound).await?;
+        self.identify(&authority).await?;
         let server = self.clone();
         let tasks = self.world().tasks().clone();
         self.world().tasks().spawn("listener", async move {
@@ -155,6 +163,22 @@ impl ApiServer {
             admin,
             token,
         })
+    }
+}
+
+impl ApiServer {
+    /// Makes the certificate that this server shows to other API servers, and tells them of it.
+    async fn identify(&self, clients: &Authority) -> Result<(), ServeError> {
+        let now = self.world().clock().wall();
+        let front_proxy = Authority::of_front_proxy(self.store(), now).await?;
+        let identity = front_proxy.proxy(FRONT_PROXY_CLIENT)?;
+        let certificate = ClientCertificate {
+            chain: identity.chain(),
+            key: identity.private_key(),
+        };
+        let (clients, front_proxy) = (clients.pem(), front_proxy.pem());
+        let identified = self.identify_to_extensions(certificate, &clients, &front_proxy);
+        Ok(identified.await?)
     }
 }
 

@@ -86,6 +86,14 @@ impl<V> Table<V> {
         sorted
     }
 
+    /// Forgets the values of labels that are not to be kept.
+    pub(crate) fn retain(&self, is_kept: impl Fn(&[Box<str>]) -> bool) {
+        let mut all = self.series.write();
+        for series in all.values_mut() {
+            series.retain(|series| is_kept(&series.labels));
+        }
+    }
+
     /// Forgets all values.
     pub(super) fn clear(&self) {
         self.series.write().clear();
@@ -96,6 +104,13 @@ impl Table<Counter> {
     /// Counts one more.
     pub(crate) fn count(&self, labels: &[&str]) {
         self.with(labels, Counter::default, |counter| counter.add(1));
+    }
+}
+
+impl Table<Gauge> {
+    /// Sets a value.
+    pub(crate) fn set(&self, labels: &[&str], value: i64) {
+        self.with(labels, Gauge::default, |gauge| gauge.set(value));
     }
 }
 

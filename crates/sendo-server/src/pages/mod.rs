@@ -12,6 +12,7 @@ use sendo_apimachinery::schema::Types;
 use sendo_apimachinery::{Status, protobuf};
 use serde_json::{Value, json};
 
+use crate::aggregator::forward;
 use crate::catalog::Catalog;
 use crate::pages::discovery::aggregated::{self, Half};
 use crate::read::answer::{self, ApiResponse};
@@ -35,6 +36,10 @@ pub(crate) async fn answer(server: &Server, request: &mut Request) -> Result<Api
     let catalog = server.catalog();
     let path = request.path.clone();
     if let Some(document) = path.strip_prefix("/openapi/") {
+        let elsewhere = document.strip_prefix("v3/");
+        if let Some(remote) = elsewhere.and_then(|path| openapi::remote_of(&catalog, path)) {
+            return forward::forward(server, request, remote).await;
+        }
         return Ok(openapi_page(server, request, document));
     }
     // Of the documents of groups, only those of one have slashes to spare.
@@ -142,9 +147,6 @@ fn of_version(
     group: &str,
     version: &str,
 ) -> Result<ApiResponse, Status> {
-    if catalog.is_remote(group, version) {
-        return Ok(ApiResponse::unavailable());
-    }
     let Some(group) = catalog.group(group) else {
         return Ok(ApiResponse::page_not_found());
     };
@@ -220,6 +222,10 @@ fn paths(catalog: &Catalog) -> Value {
         };
         paths.extend(group.versions().map(|version| format!("{root}/{version}")));
         paths.push(root);
+    }
+    for remote in catalog.remote().iter().filter(|own| !own.group.is_empty()) {
+        paths.push(format!("/apis/{}", remote.group));
+        paths.push(remote.root());
     }
     let others = [
         "/.well-known/openid-configuration",

@@ -1,12 +1,15 @@
 //! Serves the OpenAPI documents `/openapi/v3` and `/openapi/v2`, which describe what is served.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::StatusCode;
 use sendo_apimachinery::openapi::{self, CustomResource, Publisher};
 use sendo_apimachinery::resources::Resources;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
+use crate::catalog::remote::RemoteVersion;
 use crate::pages::openapi_descriptions::Descriptions;
 use crate::read::answer::{self, ApiResponse};
 use crate::request::Request;
@@ -30,7 +33,12 @@ pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> ApiRespo
             (path, hash)
         });
         let custom = custom_versions(&catalog);
-        let index = openapi::index(built_in.chain(custom));
+        let mut index = openapi::index(built_in.chain(custom));
+        for remote in catalog.remote() {
+            for (path, url) in own_documents(remote) {
+                index["paths"][path] = json!({"serverRelativeURL": url});
+            }
+        }
         return ApiResponse::Text(StatusCode::OK, index.to_string());
     }
     if let Some((_, hash)) = custom_versions(&catalog).find(|(own, _)| own == path) {
@@ -45,6 +53,21 @@ pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> ApiRespo
     document(server, request, path, hash, || {
         built_in(server, &resources, path)
     })
+}
+
+/// The documents of another server, each with its URL, that are about the version it serves.
+/// Others, such as that of `/version`, are this server's own.
+fn own_documents(remote: &RemoteVersion) -> impl Iterator<Item = (&str, &str)> {
+    let path = remote.discovery_path();
+    let urls = remote.documents.openapi_urls.iter();
+    urls.filter(move |(own, _)| path.trim_start_matches('/') == own.as_str())
+        .map(|(path, url)| (path.as_str(), url.as_str()))
+}
+
+/// The version of another server that a path below `/openapi/v3/` is about.
+pub(crate) fn remote_of<'a>(catalog: &'a Catalog, path: &str) -> Option<&'a Arc<RemoteVersion>> {
+    let mut remote = catalog.remote().iter();
+    remote.find(|remote| own_documents(remote).any(|(own, _)| own == path))
 }
 
 /// What a document of version 2 is written in.
@@ -94,7 +117,10 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
     let parts = hashes
         .iter()
         .chain(custom_paths.iter().map(|(_, hash)| hash));
-    let parts: Vec<&[u8]> = parts.map(|hash| hash.as_bytes()).collect();
+    let elsewhere = catalog.remote().iter();
+    let elsewhere = elsewhere.flat_map(|remote| own_documents(remote).map(|(_, url)| url));
+    let parts = parts.map(String::as_str).chain(elsewhere);
+    let parts: Vec<&[u8]> = parts.map(str::as_bytes).collect();
     let tag = openapi::hash(&parts);
     let json = server.documents.get_or_make("v2", &tag, || {
         let built_in = paths
@@ -106,6 +132,9 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
         let documents = built_in
             .chain(custom)
             .filter_map(|bytes| serde_json::from_slice(&bytes).ok());
+        let elsewhere = catalog.remote().iter();
+        let elsewhere = elsewhere.filter_map(|remote| remote.documents.openapi.as_deref().cloned());
+        let documents = documents.chain(elsewhere);
         let version = about["gitVersion"].as_str().unwrap_or_default();
         Some(answer::to_bytes(&openapi::version_two(documents, version)))
     });

@@ -42,6 +42,8 @@ pub(crate) enum ApiResponse {
     Busy,
     /// A redirect to another path.
     Redirect(String),
+    /// What another server answered.
+    Forwarded(Box<Response<Body>>),
 }
 
 impl ApiResponse {
@@ -119,6 +121,7 @@ pub(crate) fn respond(
             }
             response
         }
+        Ok(ApiResponse::Forwarded(response)) => *response,
         Err(status) => failure(types, request, &status),
     };
     for warning in request.warnings() {

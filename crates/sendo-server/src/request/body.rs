@@ -1,14 +1,17 @@
 //! The body of a response: bytes at once, or a stream of them.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http_body::{Frame, SizeHint};
+use http_body_util::BodyStream;
 
-/// The body of an answer. It never fails: a watch that must end early says so in an event.
+/// The body of an answer. It never fails: a watch that must end early says so in an event, and
+/// one that another server breaks off just ends.
 pub struct Body(Kind);
 
 enum Kind {
@@ -18,7 +21,7 @@ enum Kind {
 
 impl Body {
     /// A body sent as it comes, one frame per item.
-    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Body(Kind::Stream(Box::pin(stream)))
     }
 
@@ -28,6 +31,22 @@ impl Body {
             Kind::Whole(bytes) => futures::stream::iter(bytes).left_stream(),
             Kind::Stream(stream) => stream.right_stream(),
         }
+    }
+
+    /// What another server sends, as it comes.
+    pub(crate) fn received(body: hyper::body::Incoming) -> Self {
+        if http_body::Body::is_end_stream(&body) {
+            return Body::empty();
+        }
+        let frames = BodyStream::new(body).map(|frame| match frame {
+            Ok(frame) => Some(frame.into_data().unwrap_or_default()),
+            Err(error) => {
+                tracing::debug!(%error, "another server broke a response off");
+                None
+            }
+        });
+        let until_broken = frames.take_while(|bytes| ready(bytes.is_some()));
+        Body::stream(until_broken.filter_map(ready))
     }
 
     /// No body.

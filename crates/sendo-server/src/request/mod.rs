@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use sendo_apimachinery::{FieldSelector, Status};
@@ -163,6 +163,13 @@ impl Request {
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
+    }
+
+    /// Replaces a header, unless the text cannot be one.
+    pub(crate) fn set_header(&mut self, name: HeaderName, text: &str) {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            self.headers.insert(name, value);
+        }
     }
 
     /// The `Accept` header, several joined to one.

@@ -6,6 +6,7 @@ pub(crate) mod create_permission;
 pub(crate) mod decode;
 pub(crate) mod documents;
 pub mod pod_security;
+pub(crate) mod remote_tasks;
 pub(crate) mod service_ranges;
 
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use crate::catalog::custom::synced::SyncedDefinitions;
 use crate::catalog::storage::backend;
 use crate::catalog::{self, Catalog, Resource};
 use crate::metrics::Metrics;
+use crate::outbound::Outbound;
 use crate::request::in_flight::InFlight;
 use crate::webhook::Webhooks;
 use admission::Plugin;
@@ -36,6 +38,7 @@ use admission::hooks::Hooks;
 use admission::policies::Policies;
 use documents::Documents;
 use pod_security::PodSecurity;
+use remote_tasks::RemoteTasks;
 use service_ranges::ServiceRanges;
 
 /// What the parts of a server share.
@@ -60,6 +63,8 @@ pub(crate) struct Server {
     pub(crate) hooks: Follow<Hooks>,
     /// The policies that decide about requests.
     pub(crate) policies: Follow<Policies>,
+    /// Connections to other programs.
+    pub(crate) outbound: Arc<Outbound>,
     /// Calls webhooks.
     pub(crate) webhooks: Webhooks,
     /// What services are given addresses and ports from.
@@ -75,6 +80,10 @@ pub(crate) struct Server {
     /// The definitions of custom resources that the catalog shows.
     pub(crate) definitions: tokio::sync::Mutex<SyncedDefinitions>,
     pub(crate) catalog: RwLock<Arc<Catalog>>,
+    /// What checks the API servers that requests are forwarded to.
+    pub(crate) remote_tasks: tokio::sync::Mutex<RemoteTasks>,
+    /// What other API servers are told about certificates; `None` before the server listens.
+    pub(crate) extension_authentication: Mutex<Option<Value>>,
     /// The address of the service `kubernetes`: where the server listens.
     pub(crate) advertised: Mutex<Option<SocketAddr>>,
 }

@@ -2,18 +2,9 @@
 //! custom resources.
 //!
 //! [`Webhooks::post`] sends a review to the webhook of a [`ClientConfig`] and returns the body
-//! of its response. A webhook is reached in one of three ways:
-//!
-//! 1. A program of this process has registered the host and port ([`LocalServices`]): its
-//!    service is called, with no socket and no TLS.
-//! 2. The configuration names a Service: the call goes to a ready address of its
-//!    EndpointSlices. Kubernetes does so with `--enable-aggregator-routing`; by default it dials
-//!    the cluster IP, which leads nowhere here because no kube-proxy runs.
-//! 3. The configuration has a URL: its host is dialled.
-//!
-//! Connections are kept between calls, for each set of trusted certificates, and use
-//! HTTP/2 where Kubernetes does (a URL of this machine). Redirects are not followed. An
-//! answer over [`ANSWER_LIMIT`] is refused, which Kubernetes does not do.
+//! of its response. `outbound/` says how a webhook is reached. Connections are kept between
+//! calls, and use HTTP/2 where Kubernetes does (a URL of this machine). Redirects are not
+//! followed. An answer over [`ANSWER_LIMIT`] is refused, which Kubernetes does not do.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`: `HookClient`, `hookClientConfig`, `isLocalHost`
@@ -22,13 +13,8 @@
 
 mod answer;
 mod config;
-mod connection;
-mod endpoint;
-mod failure;
-mod local;
 #[cfg(test)]
 mod tests;
-mod trust;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,15 +22,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
+use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
-use sendo_store::Store;
-use sendo_world::{Moment, World};
+use sendo_world::{Clock, Moment};
 
+use crate::outbound::{Outbound, Tls, Trust, failure_text};
 use answer::Answer;
-use connection::Connections;
 
 pub(crate) use config::{ClientConfig, Target};
-pub use local::{LocalService, LocalServices};
 
 /// How many bytes an answer may have.
 const ANSWER_LIMIT: usize = 32 << 20;
@@ -65,29 +50,17 @@ pub(crate) enum CallError {
     Call(String),
 }
 
-/// Calls webhooks, and keeps the connections to them.
+/// Calls webhooks.
 pub(crate) struct Webhooks {
-    world: World,
-    store: Arc<dyn Store>,
-    local: LocalServices,
-    connections: Connections,
+    outbound: Arc<Outbound>,
 }
 
 impl Webhooks {
-    /// Calls webhooks from `world`, those behind Services by what `store` holds of them.
-    pub(crate) fn new(store: &Arc<dyn Store>, world: &World) -> Self {
-        let world = world.child("webhooks");
+    /// Calls webhooks over the connections of `outbound`.
+    pub(crate) fn new(outbound: &Arc<Outbound>) -> Self {
         Webhooks {
-            store: Arc::clone(store),
-            local: LocalServices::default(),
-            connections: Connections::new(&world),
-            world,
+            outbound: Arc::clone(outbound),
         }
-    }
-
-    /// The services of this process that are called without a socket.
-    pub(crate) fn local(&self) -> &LocalServices {
-        &self.local
     }
 
     /// Posts a review, and returns the body of the response, which is not empty.
@@ -100,11 +73,11 @@ impl Webhooks {
         review: Bytes,
     ) -> Result<Bytes, CallError> {
         let call = Call {
-            webhooks: self,
+            outbound: &self.outbound,
             target: config.target()?,
             ca_bundle: &config.ca_bundle,
             seconds: limit.as_secs() + u64::from(limit.subsec_nanos() > 0),
-            until: self.world.clock().now() + limit,
+            until: self.outbound.world().clock().now() + limit,
             review,
         };
         let answer = call.run().await?;
@@ -115,14 +88,14 @@ impl Webhooks {
 impl std::fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Webhooks")
-            .field("local", &self.local)
-            .finish_non_exhaustive()
+            .field("outbound", &self.outbound)
+            .finish()
     }
 }
 
 /// One call of a webhook.
 struct Call<'a> {
-    webhooks: &'a Webhooks,
+    outbound: &'a Outbound,
     target: Target,
     ca_bundle: &'a [u8],
     /// What the webhook is told of the limit.
@@ -139,29 +112,29 @@ impl Call<'_> {
             let Some(wait) = answer.retry_after() else {
                 return Ok(answer);
             };
-            let waited = self.in_time(self.webhooks.world.clock().sleep(wait)).await;
+            let waited = self.in_time(self.clock().sleep(wait)).await;
             waited.ok_or_else(|| self.failed(OUT_OF_TIME))?;
         }
         self.attempt().await
     }
 
     async fn attempt(&self) -> Result<Answer, CallError> {
-        if let Some(service) = self
-            .webhooks
-            .local
-            .find(&self.target.host, self.target.port)
-        {
+        let local = self.outbound.local();
+        if let Some(service) = local.find(&self.target.host, self.target.port) {
             let request = self.request(self.path_and_query(), self.review.clone());
             return match self.in_time(service.call(request)).await {
-                Some(Some(response)) => Ok(Answer::new(response)),
+                Some(Some(response)) => self.read(response).await,
                 Some(None) => Err(self.failed("EOF")),
                 None => Err(self.failed(OUT_OF_TIME)),
             };
         }
-        let connections = &self.webhooks.connections;
-        let client = connections
-            .client(&self.target, self.ca_bundle)
-            .map_err(CallError::Configuration)?;
+        let client = self.outbound.client(&Tls {
+            server_name: self.target.server_name(),
+            http2: self.target.allows_http2(),
+            trust: Trust::Bundle(self.ca_bundle),
+            as_front_proxy: false,
+        });
+        let client = client.map_err(CallError::Configuration)?;
         let sent = self.in_time(async {
             let address = self.address().await?;
             let request = self.request(
@@ -169,16 +142,23 @@ impl Call<'_> {
                 Full::new(self.review.clone()),
             );
             let response = client.request(request).await;
-            response.map_err(|error| failure::text(&error))
+            response.map_err(|error| failure_text(&error))
         });
         let response = sent.await.ok_or_else(|| self.failed(OUT_OF_TIME))?;
-        let (head, body) = response.map_err(|why| self.failed(why))?.into_parts();
-        let body = match self
-            .in_time(Limited::new(body, ANSWER_LIMIT).collect())
-            .await
-        {
+        self.read(response.map_err(|why| self.failed(why))?).await
+    }
+
+    /// Reads the body of a response, at most [`ANSWER_LIMIT`] of it.
+    async fn read<B>(&self, response: Response<B>) -> Result<Answer, CallError>
+    where
+        B: Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = response.into_parts();
+        let limited = Limited::new(body, ANSWER_LIMIT);
+        let body = match self.in_time(limited.collect()).await {
             Some(Ok(body)) => body.to_bytes(),
-            Some(Err(error)) => return Err(unreadable(failure::text(&*error))),
+            Some(Err(error)) => return Err(unreadable(failure_text(&*error))),
             None => return Err(unreadable(OUT_OF_TIME.to_owned())),
         };
         Ok(Answer::new(Response::from_parts(head, body)))
@@ -189,7 +169,7 @@ impl Call<'_> {
         match &self.target.service {
             Some((namespace, name)) => {
                 let port = self.target.port;
-                endpoint::resolve(self.webhooks, namespace, name, port).await
+                self.outbound.resolve(namespace, name, port).await
             }
             None => Ok(self.target.authority()),
         }
@@ -219,12 +199,16 @@ impl Call<'_> {
 
     /// What `future` gives, if it does so before the call has to end.
     async fn in_time<F: Future>(&self, future: F) -> Option<F::Output> {
-        let clock = self.webhooks.world.clock();
+        let clock = self.clock();
         let left = self.until.since(clock.now());
         if left.is_zero() {
             return None;
         }
         clock.timeout(left, future).await
+    }
+
+    fn clock(&self) -> &Clock {
+        self.outbound.world().clock()
     }
 
     fn failed(&self, why: impl std::fmt::Display) -> CallError {

@@ -9,7 +9,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
-use sendo_store::{Memory, Retention};
+use sendo_store::{Memory, Retention, Store};
+use sendo_world::World;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -20,7 +21,7 @@ use crate::{Authority, Identity};
 
 fn webhooks(world: &World) -> Webhooks {
     let store: Arc<dyn Store> = Arc::new(Memory::new(world.clock().clone(), Retention::default()));
-    Webhooks::new(&store, world)
+    Webhooks::new(&Arc::new(Outbound::new(&store, world)))
 }
 
 /// A webhook server with a certificate for loopback.
@@ -224,7 +225,7 @@ async fn a_service_of_this_process_is_called_in_virtual_time() {
             Response::new(request.into_body())
         }
     };
-    let _registered = webhooks.local().register("s.n.svc", 443, slow);
+    let _registered = webhooks.outbound.local().register("s.n.svc", 443, slow);
     let config =
         ClientConfig::read(&json!({"service": {"namespace": "n", "name": "s", "path": "/p"}}));
     let review = Bytes::from_static(b"{}");
@@ -255,7 +256,10 @@ async fn a_webhook_that_asks_for_it_is_called_again() {
             response
         }
     };
-    let _registered = webhooks.local().register("a.example", 443, busy_twice);
+    let _registered = webhooks
+        .outbound
+        .local()
+        .register("a.example", 443, busy_twice);
     let config = ClientConfig::read(&json!({"url": "https://a.example"}));
     let review = Bytes::from_static(b"{}");
     let before = world.clock().now();

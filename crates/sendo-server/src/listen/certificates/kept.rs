@@ -1,14 +1,15 @@
-//! Keeps the authority of a cluster in its store, so that it outlives the process.
+//! Keeps the authorities of a cluster in its store, so that they outlive the process.
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use sendo_store::{At, Error, Store, Transaction};
 use serde_json::{Value, json};
 
-use super::{Authority, CertificateError};
+use super::{Authority, CLUSTER, CertificateError, FRONT_PROXY};
 
 /// Beside the objects, where no request reaches.
 const KEY: &str = "/sendo/certificate-authority";
+const FRONT_PROXY_KEY: &str = "/sendo/front-proxy-certificate-authority";
 
 /// Why the authority of a store cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -33,33 +34,55 @@ impl Authority {
     /// # Errors
     /// If the store fails, or what it keeps cannot be read.
     pub async fn kept_in(store: &dyn Store, now: Timestamp) -> Result<Self, AuthorityError> {
-        loop {
-            if let Some(entry) = store.get(KEY, At::Latest).await?.entry {
-                return restore(&entry.value, now);
-            }
-            let made = Authority::new(now)?;
-            let kept = json!({ "certificate": made.pem(), "key": made.key_pem() });
-            let keep = Transaction::new()
-                .absent(KEY)
-                .put(KEY, Bytes::from(kept.to_string()));
-            match store.commit(keep).await {
-                Ok(_) => return Ok(made),
-                // Another process has stored one meanwhile: it is used.
-                Err(Error::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+        kept(store, KEY, CLUSTER, now).await
+    }
+
+    /// The same for the authority of the certificate that the server shows to other API
+    /// servers.
+    ///
+    /// # Errors
+    /// If the store fails, or what it keeps cannot be read.
+    pub(crate) async fn of_front_proxy(
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<Self, AuthorityError> {
+        kept(store, FRONT_PROXY_KEY, FRONT_PROXY, now).await
+    }
+}
+
+async fn kept(
+    store: &dyn Store,
+    key: &'static str,
+    name: &str,
+    now: Timestamp,
+) -> Result<Authority, AuthorityError> {
+    loop {
+        if let Some(entry) = store.get(key, At::Latest).await?.entry {
+            return restore(name, &entry.value, now);
+        }
+        let made = Authority::named(name, now)?;
+        let kept = json!({ "certificate": made.pem(), "key": made.key_pem() });
+        let keep = Transaction::new()
+            .absent(key)
+            .put(key, Bytes::from(kept.to_string()));
+        match store.commit(keep).await {
+            Ok(_) => return Ok(made),
+            // Another process has stored one meanwhile: it is used.
+            Err(Error::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
-fn restore(bytes: &[u8], now: Timestamp) -> Result<Authority, AuthorityError> {
+fn restore(name: &str, bytes: &[u8], now: Timestamp) -> Result<Authority, AuthorityError> {
     let damaged = |cause: String| AuthorityError::Damaged(cause);
     let kept: Value = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
     let (Some(certificate), Some(key)) = (kept["certificate"].as_str(), kept["key"].as_str())
     else {
         return Err(damaged("certificate or key is missing".to_owned()));
     };
-    Authority::from_pem(certificate, key, now).map_err(|error| damaged(error.to_string()))
+    let restored = Authority::from_pem(name, certificate, key, now);
+    restored.map_err(|error| damaged(error.to_string()))
 }
 
 #[cfg(test)]

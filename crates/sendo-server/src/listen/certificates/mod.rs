@@ -76,25 +76,34 @@ impl Authority {
     /// # Errors
     /// If the cryptography library cannot make a key.
     pub fn new(now: Timestamp) -> Result<Self, CertificateError> {
+        Authority::named(CLUSTER, now)
+    }
+
+    fn named(name: &str, now: Timestamp) -> Result<Self, CertificateError> {
         let key = KeyPair::generate().map_err(failed)?;
-        let certificate = params(now).self_signed(&key).map_err(failed)?;
+        let certificate = params(name, now).self_signed(&key).map_err(failed)?;
         Ok(Authority {
             certificate: certificate.pem(),
             certificate_der: certificate.der().clone(),
-            issuer: Issuer::new(params(now), key),
+            issuer: Issuer::new(params(name, now), key),
             now,
         })
     }
 
-    /// The authority of this certificate and key, both in PEM, that [`Authority::new`] made.
-    fn from_pem(certificate: &str, key: &str, now: Timestamp) -> Result<Self, CertificateError> {
+    /// The authority of this name, and of a certificate and key in PEM that were made for it.
+    fn from_pem(
+        name: &str,
+        certificate: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Self, CertificateError> {
         let certificate_der = CertificateDer::from_pem_slice(certificate.as_bytes())
             .map_err(|_| failed(rcgen::Error::CouldNotParseCertificate))?;
         let key = KeyPair::from_pem(key).map_err(failed)?;
         Ok(Authority {
             certificate: certificate.to_owned(),
             certificate_der,
-            issuer: Issuer::new(params(now), key),
+            issuer: Issuer::new(params(name, now), key),
             now,
         })
     }
@@ -141,10 +150,24 @@ impl Authority {
     /// # Errors
     /// If the cryptography library cannot make a key.
     pub fn client(&self, name: &str, group: &str) -> Result<Identity, CertificateError> {
+        self.sign_client(name, Some(group))
+    }
+
+    /// A certificate for a client in no group.
+    ///
+    /// # Errors
+    /// If the cryptography library cannot make a key.
+    pub(crate) fn proxy(&self, name: &str) -> Result<Identity, CertificateError> {
+        self.sign_client(name, None)
+    }
+
+    fn sign_client(&self, name: &str, group: Option<&str>) -> Result<Identity, CertificateError> {
         let mut params = valid_from(self.now);
-        params
-            .distinguished_name
-            .push(DnType::OrganizationName, group);
+        if let Some(group) = group {
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, group);
+        }
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(name, params)
@@ -172,15 +195,15 @@ impl Authority {
     }
 }
 
-/// The name of every authority.
-const AUTHORITY: &str = "kubernetes";
+/// The name of the authority that signs the certificates of a cluster.
+const CLUSTER: &str = "kubernetes";
+/// That of the one that signs the certificate this server shows to other API servers.
+const FRONT_PROXY: &str = "front-proxy-ca";
 
 /// What an authority's certificate says.
-fn params(now: Timestamp) -> CertificateParams {
+fn params(name: &str, now: Timestamp) -> CertificateParams {
     let mut params = valid_from(now);
-    params
-        .distinguished_name
-        .push(DnType::CommonName, AUTHORITY);
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![
         KeyUsagePurpose::KeyCertSign,
@@ -191,7 +214,7 @@ fn params(now: Timestamp) -> CertificateParams {
 
 fn failed(source: rcgen::Error) -> CertificateError {
     CertificateError {
-        subject: AUTHORITY.to_owned(),
+        subject: "an authority".to_owned(),
         source,
     }
 }

@@ -2,9 +2,11 @@
 
 use sendo_apimachinery::resources::{Resource as Facts, Scope, Subresource};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::is_foreign;
-use crate::catalog::{Catalog, Group};
+use crate::catalog::Catalog;
+use crate::catalog::remote::ServedVersion;
 use crate::request::negotiate::Encoding;
 
 /// Its media type in an encoding.
@@ -30,13 +32,14 @@ pub(crate) enum Half {
 /// The document for one half. It is the first that most clients ask for, and refers
 /// to the facts it is made of.
 pub(crate) fn document(catalog: &Catalog, half: Half) -> impl Serialize + use<'_> {
-    let own = catalog.groups();
-    let own = own.filter(|group| group.name.is_empty() == (half == Half::Core));
-    let mut items: Vec<GroupDiscovery<'_>> = own.map(GroupDiscovery::new).collect();
-    if half == Half::Named {
-        let remote = catalog.remote().iter();
-        items.extend(remote.map(|(name, versions)| GroupDiscovery::remote(name, versions)));
-    }
+    let names = match half {
+        Half::Core => vec![""],
+        Half::Named => catalog.group_names(),
+    };
+    let groups = names.into_iter();
+    let items = groups
+        .map(|name| GroupDiscovery::new(catalog, name))
+        .collect();
     GroupDiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
@@ -67,32 +70,11 @@ struct GroupDiscovery<'a> {
 }
 
 impl<'a> GroupDiscovery<'a> {
-    fn new(group: &'a Group) -> Self {
-        let version = |version: &'a str| {
-            let resources = group.resources(version).into_iter().flatten();
-            let each = resources.map(|it| ResourceDiscovery::new(&it.facts, it.typed_items));
-            VersionDiscovery {
-                version,
-                resources: Some(each.collect()),
-                freshness: "Current",
-            }
-        };
-        GroupDiscovery {
-            metadata: Metadata { name: &group.name },
-            versions: group.versions().map(version).collect(),
-        }
-    }
-
-    /// A group that another server serves, which cannot be reached from here.
-    fn remote(name: &'a str, versions: &'a [String]) -> Self {
-        let stale = |version: &'a String| VersionDiscovery {
-            version,
-            resources: None,
-            freshness: "Stale",
-        };
+    fn new(catalog: &'a Catalog, name: &'a str) -> Self {
+        let versions = catalog.versions(name).into_iter();
         GroupDiscovery {
             metadata: Metadata { name },
-            versions: versions.iter().map(stale).collect(),
+            versions: versions.map(VersionDiscovery::new).collect(),
         }
     }
 }
@@ -101,8 +83,47 @@ impl<'a> GroupDiscovery<'a> {
 struct VersionDiscovery<'a> {
     version: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<Vec<ResourceDiscovery<'a>>>,
+    resources: Option<ResourceList<'a>>,
     freshness: &'static str,
+}
+
+/// The resources of a version.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResourceList<'a> {
+    Here(Vec<ResourceDiscovery<'a>>),
+    /// As the server that serves them says.
+    Elsewhere(&'a Value),
+}
+
+impl<'a> VersionDiscovery<'a> {
+    fn new(version: ServedVersion<'a>) -> Self {
+        match version {
+            ServedVersion::Here(version, resources) => {
+                let resources = resources.iter();
+                let resources =
+                    resources.map(|it| ResourceDiscovery::new(&it.facts, it.typed_items));
+                VersionDiscovery {
+                    version,
+                    resources: Some(ResourceList::Here(resources.collect())),
+                    freshness: "Current",
+                }
+            }
+            ServedVersion::Elsewhere(remote) => {
+                let documents = &remote.documents;
+                let resources = documents.resources.as_deref();
+                VersionDiscovery {
+                    version: &remote.version,
+                    resources: resources.map(ResourceList::Elsewhere),
+                    freshness: if documents.is_fresh {
+                        "Current"
+                    } else {
+                        "Stale"
+                    },
+                }
+            }
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -178,7 +199,7 @@ impl<'a> Kind<'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -23,19 +23,16 @@ pub(crate) fn core_versions(catalog: &Catalog, address: &str) -> Value {
     })
 }
 
-/// `/apis`: the groups, built-in ones first.
+/// `/apis`: the groups, by priority.
 pub(crate) fn groups(catalog: &Catalog) -> Value {
-    let own = catalog.groups().map(|group| group.name.as_str());
-    let names = own
-        .filter(|name| !name.is_empty())
-        .chain(elsewhere(catalog));
+    let names = catalog.group_names().into_iter();
     let groups: Vec<Value> = names.map(|name| describe(catalog, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/<group>`.
 pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Value> {
-    if catalog.group(name).is_none() && !catalog.remote().contains_key(name) {
+    if catalog.versions(name).is_empty() {
         return None;
     }
     let mut document = describe(catalog, name);
@@ -44,18 +41,11 @@ pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Value> {
     Some(document)
 }
 
-/// The groups of which this server serves nothing itself.
-fn elsewhere(catalog: &Catalog) -> impl Iterator<Item = &str> {
-    let names = catalog.remote().keys().map(String::as_str);
-    names.filter(|name| catalog.group(name).is_none())
-}
-
 /// A group with its versions, wherever they are served.
 fn describe(catalog: &Catalog, name: &str) -> Value {
     let version = |version: &str| json!({"groupVersion": join(name, version), "version": version});
-    let own = catalog.group(name).into_iter().flat_map(Group::versions);
-    let remote = catalog.remote().get(name).into_iter().flatten();
-    let versions: Vec<Value> = own.chain(remote.map(String::as_str)).map(version).collect();
+    let served = catalog.versions(name).into_iter();
+    let versions: Vec<Value> = served.map(|served| version(served.name())).collect();
     let preferred = versions.first().cloned().unwrap_or_default();
     json!({"name": name, "versions": versions, "preferredVersion": preferred})
 }

@@ -10,6 +10,7 @@ mod bad_input;
 mod changes;
 mod custom;
 mod deletion;
+mod forwarding;
 mod health;
 mod history;
 mod limits;

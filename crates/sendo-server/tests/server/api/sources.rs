@@ -15,12 +15,14 @@ use std::path::{Path, PathBuf};
 const HEAD: &str = "Follows Kubernetes 1.36:";
 
 /// Folders of `src` whose files have rules of Kubernetes.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 12] = [
     "access/rbac",
     "access/tokens",
+    "aggregator",
     "audit",
     "catalog/custom",
     "kinds",
+    "outbound",
     "printers",
     "reviews",
     "state/admission",
@@ -29,15 +31,16 @@ const FOLDERS: [&str; 10] = [
 ];
 
 /// Files in these folders that have no rules: they only gather modules or give access to JSON.
-const WITHOUT_RULES: [&str; 13] = [
+const WITHOUT_RULES: [&str; 14] = [
     "access/tokens/mod.rs",
     "catalog/custom/synced.rs",
     "kinds/batch/mod.rs",
     "kinds/ordered.rs",
     "kinds/storage/mod.rs",
     "kinds/value.rs",
+    "outbound/local.rs",
+    "outbound/mod.rs",
     "state/admission/claims.rs",
-    "webhook/local.rs",
     "webhook/tests.rs",
     "write/admission/lookup.rs",
     "write/admission/pod_security/checks/tests.rs",

@@ -1,5 +1,6 @@
 //! The server over TLS, with certificates of its own authority.
 
+mod aggregated;
 mod alerts;
 mod connections;
 mod cut;

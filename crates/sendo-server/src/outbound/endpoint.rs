@@ -7,7 +7,7 @@ use sendo_apimachinery::go_quote;
 use sendo_store::{At, Key, KeyRange};
 use serde_json::Value;
 
-use super::Webhooks;
+use super::Outbound;
 
 const SERVICES: &str = "/registry/core/services/";
 const ENDPOINT_SLICES: &str = "/registry/discovery.k8s.io/endpointslices/";
@@ -18,13 +18,13 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 ///
 /// A Service that stands for a name outside of the cluster is dialled by that name.
 pub(super) async fn resolve(
-    webhooks: &Webhooks,
+    outbound: &Outbound,
     namespace: &str,
     name: &str,
     port: u16,
 ) -> Result<String, String> {
     let key: Key = format!("{SERVICES}{namespace}/{name}").into();
-    let found = webhooks.store.get(&key, At::Latest).await;
+    let found = outbound.store.get(&key, At::Latest).await;
     let entry = found.map_err(|error| error.to_string())?.entry;
     let Some(entry) = entry else {
         return Err(format!("service {} not found", go_quote(name)));
@@ -44,7 +44,7 @@ pub(super) async fn resolve(
     })?;
 
     let range = KeyRange::prefix(&format!("{ENDPOINT_SLICES}{namespace}/"));
-    let page = webhooks.store.range(range, At::Latest, None).await;
+    let page = outbound.store.range(range, At::Latest, None).await;
     let page = page.map_err(|error| error.to_string())?;
     let mut addresses = Vec::new();
     for entry in &page.entries {
@@ -63,7 +63,7 @@ pub(super) async fn resolve(
         return Err(format!("no endpoints available for service {name}"));
     }
     let count = addresses.len() as u64;
-    let drawn = webhooks.world.random().below(0..count) as usize;
+    let drawn = outbound.world.random().below(0..count) as usize;
     Ok(addresses.swap_remove(drawn).text)
 }
 
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    async fn webhooks(objects: &[(&str, Value)]) -> Webhooks {
+    async fn outbound(objects: &[(&str, Value)]) -> Outbound {
         let world = World::seeded(1);
         let store: Arc<dyn Store> =
             Arc::new(Memory::new(world.clock().clone(), Retention::default()));
@@ -130,7 +130,7 @@ mod tests {
             let put = Transaction::new().put(*key, object.to_string());
             store.commit(put).await.unwrap();
         }
-        Webhooks::new(&store, &world)
+        Outbound::new(&store, &world)
     }
 
     fn service(spec: Value) -> (&'static str, Value) {
@@ -162,18 +162,18 @@ mod tests {
             {"addresses": ["10.0.0.2"], "conditions": {}},
         ]);
         let six = slice("IPv6", json!([{"addresses": ["fd00::1"]}]));
-        let both = webhooks(&[https(), slice("IPv4", endpoints), six.clone()]).await;
+        let both = outbound(&[https(), slice("IPv4", endpoints), six.clone()]).await;
         assert_eq!(
             resolve(&both, "n", "s", 443).await.unwrap(),
             "10.0.0.2:9443"
         );
-        let other = webhooks(&[https(), six]).await;
+        let other = outbound(&[https(), six]).await;
         assert_eq!(
             resolve(&other, "n", "s", 443).await.unwrap(),
             "[fd00::1]:9443"
         );
         let name = service(json!({"type": "ExternalName", "externalName": "a.example"}));
-        let outside = webhooks(&[name]).await;
+        let outside = outbound(&[name]).await;
         assert_eq!(
             resolve(&outside, "n", "s", 8443).await.unwrap(),
             "a.example:8443"
@@ -182,11 +182,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_service_that_leads_nowhere_says_why() {
-        let none = webhooks(&[]).await;
+        let none = outbound(&[]).await;
         let error = resolve(&none, "n", "s", 443).await.unwrap_err();
         assert_eq!(error, "service \"s\" not found");
         let unready = json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": false}}]);
-        let unready = webhooks(&[https(), slice("IPv4", unready)]).await;
+        let unready = outbound(&[https(), slice("IPv4", unready)]).await;
         let error = resolve(&unready, "n", "s", 443).await.unwrap_err();
         assert_eq!(error, "no endpoints available for service \"s\"");
         let error = resolve(&unready, "n", "s", 80).await.unwrap_err();

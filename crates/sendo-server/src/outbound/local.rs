@@ -11,15 +11,18 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use parking_lot::Mutex;
 
-type Handler = dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync;
+use crate::request::body::Body;
+
+type Handler = dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Body>> + Send + Sync;
 
 /// Services of this process, by host name and port.
 ///
-/// Before the server dials a webhook it looks here, for `<service>.<namespace>.svc` and the
-/// Service's port if the webhook's configuration names a Service, and else for host and port
-/// (443 by default) of its URL. A call of a service that is found uses no socket and no TLS,
-/// so that `caBundle` and the Service's endpoints do not matter, and works in virtual time.
-/// All else is as over the network: the time limit, status codes, what is read of the body.
+/// Before the server dials a webhook, or the API server that an APIService names, it looks
+/// here: for `<service>.<namespace>.svc` and the Service's port if a Service is named, and else
+/// for host and port (443 by default) of the URL. A call of a service that is found uses no
+/// socket and no TLS, so that `caBundle` and the Service's endpoints do not matter, and works in
+/// virtual time. All else is as over the network: the time limit, status codes, what is read of
+/// the body.
 ///
 /// Cloning gives the same registry. [`crate::ApiServer::local_services`] has that of a server.
 ///
@@ -61,13 +64,19 @@ impl LocalServices {
     ///
     /// `host` is compared regardless of case. Several services of one host and port, as of
     /// the replicas of a program, are called in turn. A handler that panics is to the caller
-    /// a connection that was closed. The future of a call that takes too long is dropped.
-    pub fn register<H, F>(&self, host: &str, port: u16, handler: H) -> LocalService
+    /// a connection that was closed. The future of a call that takes too long is dropped, and
+    /// so is the body of a response that is no longer wanted. A response of bytes is sent at
+    /// once, a [`Body`] may be a stream, such as that of a watch.
+    pub fn register<H, F, B>(&self, host: &str, port: u16, handler: H) -> LocalService
     where
         H: Fn(Request<Bytes>) -> F + Send + Sync + 'static,
-        F: Future<Output = Response<Bytes>> + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Into<Body>,
     {
-        let handler: Arc<Handler> = Arc::new(move |request| handler(request).boxed());
+        let handler: Arc<Handler> = Arc::new(move |request| {
+            let response = handler(request);
+            async move { response.await.map(Into::into) }.boxed()
+        });
         let address = (host.to_ascii_lowercase(), port);
         let mut services = self.inner.lock();
         let id = services.next;
@@ -82,7 +91,7 @@ impl LocalServices {
     }
 
     /// The service for a host and port, if there is one.
-    pub(super) fn find(&self, host: &str, port: u16) -> Option<Found> {
+    pub(crate) fn find(&self, host: &str, port: u16) -> Option<Found> {
         let services = self.inner.lock();
         if services.by_address.is_empty() {
             return None;
@@ -104,11 +113,11 @@ impl std::fmt::Debug for LocalServices {
 }
 
 /// A service that was found.
-pub(super) struct Found(Arc<Handler>);
+pub(crate) struct Found(Arc<Handler>);
 
 impl Found {
     /// The service's response; `None` if it panicked.
-    pub(super) async fn call(&self, request: Request<Bytes>) -> Option<Response<Bytes>> {
+    pub(crate) async fn call(&self, request: Request<Bytes>) -> Option<Response<Body>> {
         let response = async { (self.0)(request).await };
         AssertUnwindSafe(response).catch_unwind().await.ok()
     }
@@ -138,6 +147,8 @@ impl Drop for LocalService {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt;
+
     use super::*;
 
     fn named(name: &'static str) -> impl Fn(Request<Bytes>) -> std::future::Ready<Response<Bytes>> {
@@ -146,8 +157,9 @@ mod tests {
 
     async fn call(services: &LocalServices, host: &str, port: u16) -> Option<Bytes> {
         let found = services.find(host, port)?;
-        let response = found.call(Request::new(Bytes::new())).await;
-        Some(response.map(Response::into_body).unwrap_or_default())
+        let response = found.call(Request::new(Bytes::new())).await?;
+        let Ok(body) = response.into_body().collect().await;
+        Some(body.to_bytes())
     }
 
     #[tokio::test]
@@ -171,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_ends_its_call_only() {
         let services = LocalServices::default();
-        let _bad = services.register("bad", 1, |_| async { panic!("on purpose") });
+        let _bad = services.register::<_, _, Bytes>("bad", 1, |_| async { panic!("on purpose") });
         let found = services.find("bad", 1).unwrap();
         assert!(found.call(Request::new(Bytes::new())).await.is_none());
         assert!(services.find("bad", 1).is_some());

@@ -1,7 +1,8 @@
-//! Connections to webhooks, kept between calls.
+//! Connections to other programs, kept between calls.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`: `defaultCacheSize`, `HookClient`
+//! - `staging/src/k8s.io/client-go/transport/cache.go`: `tlsTransportCache`, `tlsCacheKey`
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,19 +19,33 @@ use sendo_world::{Tasks, World};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::config::Target;
 use super::failure::DialError;
-use super::trust;
+use super::trust::{self, ClientCertificate, Trust};
 
 /// How many clients are kept, each with its connections.
 const KEPT: usize = 200;
 
-/// A client for webhooks with the same name and the same trusted certificates.
-pub(super) type Client = legacy::Client<HttpsConnector<Dial>, Full<Bytes>>;
+/// A client for programs with the same name and the same trusted certificates.
+pub(crate) type Client = legacy::Client<HttpsConnector<Dial>, Full<Bytes>>;
+
+/// How TLS is spoken with a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tls<'a> {
+    /// The name or address that the certificate must be for.
+    pub(crate) server_name: &'a str,
+    /// Whether HTTP/2 may be spoken.
+    pub(crate) http2: bool,
+    /// Who vouches for the certificate.
+    pub(crate) trust: Trust<'a>,
+    /// Whether this server shows its own certificate, by which the program knows that it
+    /// may say whose requests it sends. It has one once it listens.
+    pub(crate) as_front_proxy: bool,
+}
 
 /// The clients that have been made, the last used at the end.
 pub(super) struct Connections {
     world: World,
+    front_proxy: Mutex<Option<Arc<ClientCertificate>>>,
     clients: Mutex<Vec<(Key, Client)>>,
 }
 
@@ -38,51 +53,72 @@ pub(super) struct Connections {
 struct Key {
     server_name: String,
     http2: bool,
-    ca_bundle: Arc<[u8]>,
+    /// `None` if any certificate will do.
+    ca_bundle: Option<Arc<[u8]>>,
+    as_front_proxy: bool,
+}
+
+impl Key {
+    fn new(tls: &Tls<'_>) -> Self {
+        Key {
+            server_name: tls.server_name.to_owned(),
+            http2: tls.http2,
+            ca_bundle: tls.trust.ca_bundle().map(Arc::from),
+            as_front_proxy: tls.as_front_proxy,
+        }
+    }
+
+    fn is_of(&self, tls: &Tls<'_>) -> bool {
+        self.server_name == tls.server_name
+            && self.http2 == tls.http2
+            && self.ca_bundle.as_deref() == tls.trust.ca_bundle()
+            && self.as_front_proxy == tls.as_front_proxy
+    }
 }
 
 impl Connections {
     pub(super) fn new(world: &World) -> Self {
         Connections {
             world: world.clone(),
+            front_proxy: Mutex::default(),
             clients: Mutex::default(),
         }
     }
 
-    /// The client for a target whose certificate `ca_bundle` vouches for.
-    pub(super) fn client(&self, target: &Target, ca_bundle: &[u8]) -> Result<Client, String> {
-        let (name, http2) = (target.server_name(), target.allows_http2());
+    /// Shows `certificate` in new connections; those that showed another one are forgotten.
+    pub(super) fn set_front_proxy_certificate(&self, certificate: ClientCertificate) {
+        *self.front_proxy.lock() = Some(Arc::new(certificate));
+        self.clients.lock().retain(|(key, _)| !key.as_front_proxy);
+    }
+
+    /// The client for programs with this certificate.
+    pub(super) fn client(&self, tls: &Tls<'_>) -> Result<Client, String> {
         let mut clients = self.clients.lock();
-        let known = clients.iter().position(|(key, _)| {
-            key.server_name == name && key.http2 == http2 && *key.ca_bundle == *ca_bundle
-        });
-        if let Some(known) = known {
+        if let Some(known) = clients.iter().position(|(key, _)| key.is_of(tls)) {
             let entry = clients.remove(known);
             let client = entry.1.clone();
             clients.push(entry);
             return Ok(client);
         }
-        let client = self.connect(name, http2, ca_bundle)?;
+        let client = self.connect(tls)?;
         if clients.len() >= KEPT {
             clients.remove(0);
         }
-        let key = Key {
-            server_name: name.to_owned(),
-            http2,
-            ca_bundle: ca_bundle.into(),
-        };
-        clients.push((key, client.clone()));
+        clients.push((Key::new(tls), client.clone()));
         Ok(client)
     }
 
-    fn connect(&self, name: &str, http2: bool, ca_bundle: &[u8]) -> Result<Client, String> {
-        let name = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
-        let tls = trust::client_config(ca_bundle, self.world.clock())?;
+    fn connect(&self, tls: &Tls<'_>) -> Result<Client, String> {
+        let name = ServerName::try_from(tls.server_name.to_owned());
+        let name = name.map_err(|error| error.to_string())?;
+        let front_proxy = self.front_proxy.lock().clone();
+        let certificate = front_proxy.filter(|_| tls.as_front_proxy);
+        let config = trust::client_config(tls.trust, certificate.as_deref(), self.world.clock())?;
         let builder = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
+            .with_tls_config(config)
             .https_only()
             .with_server_name_resolver(FixedServerNameResolver::new(name));
-        let connector = match http2 {
+        let connector = match tls.http2 {
             true => builder.enable_all_versions().wrap_connector(Dial),
             false => builder.enable_http1().wrap_connector(Dial),
         };
@@ -114,7 +150,7 @@ where
 
 /// Opens TCP connections to the authority of a URI.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dial;
+pub(crate) struct Dial;
 
 impl tower::Service<Uri> for Dial {
     type Response = TokioIo<TcpStream>;

@@ -1,4 +1,4 @@
-//! Decides whether the certificate of a webhook is to be trusted, as Go's TLS client does.
+//! Decides whether the certificate of a program is to be trusted, as Go's TLS client does.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/client-go/transport/transport.go`: `rootCertPool`, `createErrorParsingCAData`
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::client::danger::{
 use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{PemObject, SectionKind};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::time_provider::TimeProvider;
 use tokio_rustls::rustls::{
@@ -23,38 +23,56 @@ use tokio_rustls::rustls::{
 
 use crate::x509::Certificate;
 
-/// TLS for webhooks whose certificates `ca_bundle` (PEM) vouches for; an empty one leaves
-/// that to the authorities that the machine trusts.
-pub(super) fn client_config(ca_bundle: &[u8], clock: &Clock) -> Result<ClientConfig, String> {
-    let trusted = match ca_bundle {
-        [] => rustls_native_certs::load_native_certs().certs,
-        bundle => certificates(bundle)
-            .map_err(|why| format!("unable to load root certificates: {why}"))?,
-    };
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(trusted.iter().cloned());
-    let provider = Arc::new(ring::default_provider());
-    let chains = match roots.is_empty() {
-        true => None,
-        false => {
-            let builder =
-                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-            Some(builder.build().map_err(|error| error.to_string())?)
+/// Who vouches for the certificate of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust<'a> {
+    /// The certificates of this bundle, in PEM; those that the machine trusts if it is empty.
+    Bundle(&'a [u8]),
+    /// Nobody: every certificate is accepted.
+    Anything,
+}
+
+impl<'a> Trust<'a> {
+    pub(super) fn ca_bundle(self) -> Option<&'a [u8]> {
+        match self {
+            Trust::Bundle(bundle) => Some(bundle),
+            Trust::Anything => None,
         }
-    };
-    let verifier = Verifier {
-        chains,
-        trusted,
+    }
+}
+
+/// A certificate of this server, and its key.
+pub(crate) struct ClientCertificate {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+}
+
+/// TLS for programs whose certificates are to be trusted so, which are shown `certificate`.
+pub(super) fn client_config(
+    trust: Trust<'_>,
+    certificate: Option<&ClientCertificate>,
+    clock: &Clock,
+) -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Arc::new(Verifier {
+        authorities: match trust {
+            Trust::Bundle(bundle) => Some(Authorities::new(bundle, &provider)?),
+            Trust::Anything => None,
+        },
         provider: Arc::clone(&provider),
-    };
+    });
     let time = Arc::new(WallTime(clock.clone()));
-    let config = ClientConfig::builder_with_details(provider, time)
+    let builder = ClientConfig::builder_with_details(provider, time)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(config)
+        .with_custom_certificate_verifier(verifier);
+    match certificate {
+        None => Ok(builder.with_no_client_auth()),
+        Some(own) => builder
+            .with_client_auth_cert(own.chain.clone(), own.key.clone_key())
+            .map_err(|error| error.to_string()),
+    }
 }
 
 /// The certificates of a bundle; one that can be read is enough.
@@ -90,16 +108,45 @@ impl TimeProvider for WallTime {
     }
 }
 
+/// Verifies certificates, or takes any if nobody has to vouch for them.
+#[derive(Debug)]
+struct Verifier {
+    authorities: Option<Authorities>,
+    provider: Arc<CryptoProvider>,
+}
+
 /// Verifies chains, and takes a certificate that is itself in the bundle.
 ///
 /// Go does that too, and many webhooks have a certificate that is its own authority, which a
 /// chain cannot end with in rustls.
 #[derive(Debug)]
-struct Verifier {
+struct Authorities {
     /// None if nothing is trusted.
     chains: Option<Arc<WebPkiServerVerifier>>,
     trusted: Vec<CertificateDer<'static>>,
-    provider: Arc<CryptoProvider>,
+}
+
+impl Authorities {
+    /// Those of `bundle` (PEM), or those that the machine trusts if it is empty.
+    fn new(bundle: &[u8], provider: &Arc<CryptoProvider>) -> Result<Self, String> {
+        let trusted = match bundle {
+            [] => rustls_native_certs::load_native_certs().certs,
+            bundle => certificates(bundle)
+                .map_err(|why| format!("unable to load root certificates: {why}"))?,
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(trusted.iter().cloned());
+        let chains = match roots.is_empty() {
+            true => None,
+            false => {
+                let provider = Arc::clone(provider);
+                let builder =
+                    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+                Some(builder.build().map_err(|error| error.to_string())?)
+            }
+        };
+        Ok(Authorities { chains, trusted })
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -111,12 +158,15 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if self.trusted.contains(end_entity) {
+        let Some(authorities) = &self.authorities else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        if authorities.trusted.contains(end_entity) {
             check_validity(end_entity, now)?;
             verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
             return Ok(ServerCertVerified::assertion());
         }
-        let Some(chains) = &self.chains else {
+        let Some(chains) = &authorities.chains else {
             return Err(CertificateError::UnknownIssuer.into());
         };
         chains.verify_server_cert(end_entity, intermediates, name, ocsp, now)

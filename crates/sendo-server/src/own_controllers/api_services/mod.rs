@@ -1,8 +1,18 @@
 //! Keeps APIServices in line with the groups that are served, here or elsewhere.
 //!
-//! Each version of a group of custom resources has an APIService, which is created and deleted with
-//! their definitions. An APIService that names a service elsewhere adds a group that this server
-//! answers with 503: requests are not forwarded.
+//! Each version of a group of custom resources has an APIService, which is created and deleted
+//! with their definitions. An APIService that names a service elsewhere adds a version whose
+//! requests are forwarded ([`crate::aggregator`]); a task of its own ([`remote`]) checks whether
+//! its server is available, and asks it what it serves.
+//!
+//! Follows Kubernetes 1.36:
+//! - `staging/src/k8s.io/kube-aggregator/pkg/controllers/autoregister/autoregister_controller.go`
+//! - `staging/src/k8s.io/kube-aggregator/pkg/controllers/status/local/local_available_controller.go`
+//! - `staging/src/k8s.io/kube-aggregator/pkg/apiserver/apiservice_controller.go`
+
+mod availability;
+mod documents;
+mod remote;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +21,14 @@ use sendo_apimachinery::{Meta, Status};
 use sendo_store::{At, Entry, Error, KeyRange, Transaction};
 use serde_json::{Value, json};
 
-use crate::catalog::keys::Keys;
+use crate::catalog::remote::{Backend, Documents, Priorities, Priority, RemoteVersion};
 use crate::catalog::storage::{backend, time_text};
 use crate::catalog::stored_form;
-use crate::catalog::version_priority::rank;
 use crate::catalog::{Catalog, Resource};
 use crate::kinds::api_service::{GROUP, PLURAL, available};
 use crate::state::Server;
 use crate::write::field_managers;
+use availability::Condition;
 
 /// The label of those that this server makes and deletes itself.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -32,25 +42,44 @@ const VERSION_PRIORITY: u32 = 100;
 pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
     announce(server).await?;
     let services = services(server)?;
-    let mut remote: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut tasks = server.remote_tasks.lock().await;
+    let mut priorities = Priorities::new();
+    let mut remote = Vec::new();
     for entry in entries(server, &services).await? {
         let service = stored_form::object(&entry);
         let spec = &service["spec"];
-        if spec["service"].is_null() || Meta::new(&service).deletion_timestamp().is_some() {
-            continue;
-        }
         let [group, version] = ["group", "version"].map(|key| spec[key].as_str().unwrap_or(""));
-        remote
-            .entry(group.to_owned())
-            .or_default()
-            .push(version.to_owned());
-        mark_away(server, &services, &entry).await?;
+        let versions = priorities.entry(group.to_owned()).or_default();
+        versions.insert(version.to_owned(), priority(spec));
+        let Some(backend) = Backend::of(&service) else {
+            remote::set_available(server, &services, &entry, &Condition::local()).await?;
+            continue;
+        };
+        remote.push(RemoteVersion {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            is_available: availability::is_available(&service),
+            documents: Documents::default(),
+            backend: Arc::new(backend),
+        });
     }
-    for versions in remote.values_mut() {
-        versions.sort_by_key(|version| rank(version));
-    }
-    server.change_catalog(|catalog| catalog.set_remote(remote));
+    let names: Vec<String> = priorities
+        .iter()
+        .flat_map(|(group, versions)| versions.keys().map(move |own| format!("{own}.{group}")))
+        .collect();
+    let unavailable = &server.metrics.aggregator.unavailable;
+    unavailable.retain(|labels| names.iter().any(|name| **name == *labels[0]));
+    server.change_catalog(|catalog| catalog.set_api_services(remote, priorities));
+    remote::run(server, &mut tasks, server.catalog().remote());
     Ok(())
+}
+
+fn priority(spec: &Value) -> Priority {
+    let number = |key: &str| spec[key].as_u64().unwrap_or(0);
+    Priority {
+        group: number("groupPriorityMinimum"),
+        version: number("versionPriority"),
+    }
 }
 
 /// Makes an APIService for each version of each group that definitions bring,
@@ -128,49 +157,6 @@ fn local(server: &Server, services: &Resource, name: &str, group: &str, version:
     field_managers::update_own(server, services, "", &Value::Null, &mut service, &now);
     service["status"] = json!({"conditions": [available(&now)]});
     service
-}
-
-/// Writes that a group elsewhere cannot be reached.
-async fn mark_away(server: &Server, services: &Resource, entry: &Entry) -> Result<(), Status> {
-    let service = stored_form::object(entry);
-    let at = &service["spec"]["service"];
-    let [namespace, name] = ["namespace", "name"].map(|key| at[key].as_str().unwrap_or(""));
-    let key = Keys::new("", "services", true).object(Some(namespace), name);
-    let found = server.store.get(&key, At::Latest).await.map_err(backend)?;
-    let (reason, message) = match found.entry {
-        None => (
-            "ServiceNotFound",
-            format!("service/{name} in {namespace:?} is not present"),
-        ),
-        Some(_) => (
-            "FailedDiscoveryCheck",
-            "requests are not forwarded to other API servers".to_owned(),
-        ),
-    };
-    let is_told = |own: &Value| own["type"] == "Available" && own["reason"] == reason;
-    let conditions = service["status"]["conditions"].as_array();
-    if conditions.into_iter().flatten().any(is_told) {
-        return Ok(());
-    }
-    let now = time_text(server.world.clock().wall());
-    let condition = json!({
-        "type": "Available",
-        "status": "False",
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    });
-    let service = stored_form::decode(&entry.value, entry.modified, &services.stored);
-    let mut new = service.clone();
-    new["status"] = json!({"conditions": [condition]});
-    field_managers::update_own(server, services, "status", &service, &mut new, &now);
-    let put = Transaction::new()
-        .unchanged(entry.key.clone(), entry.modified)
-        .put(entry.key.clone(), server.encode(services, &mut new));
-    match server.store.commit(put).await {
-        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
-        Err(other) => Err(backend(other)),
-    }
 }
 
 fn services(server: &Server) -> Result<Arc<Resource>, Status> {

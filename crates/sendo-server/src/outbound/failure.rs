@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{CertificateError, InvalidMessage};
 
 /// A connection could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DialError {
+pub(crate) enum DialError {
     #[error("dial tcp: lookup {0}: no such host")]
     Lookup(String),
     #[error("dial tcp {address}: connect: {}", system_text(.error))]
@@ -29,7 +29,7 @@ pub(super) enum DialError {
 }
 
 /// The text of the error that caused `error`.
-pub(super) fn text(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn text(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     let mut next = Some(error);
     while let Some(error) = next {
