@@ -31,4 +31,5 @@ mod support;
 mod tokens;
 mod verbs;
 mod watching;
+mod webhook_faults;
 mod webhooks;
