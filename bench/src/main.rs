@@ -51,6 +51,8 @@ enum What {
     Schemas,
     /// `sendo up` as a process, over TLS
     Server,
+    /// What a validating webhook on loopback adds to a create
+    Webhook,
     /// The same work done by Sendo, by kube-rs and by controller-runtime, which
     /// are built on demand
     Peers,
@@ -86,6 +88,12 @@ fn main() -> anyhow::Result<()> {
             .enable_all()
             .build()?;
         client.block_on(server::measure(args.real.as_deref(), args.real_processes))?;
+    }
+    if wanted(What::Webhook) {
+        let client = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        client.block_on(server::webhook::measure(args.real.as_deref()))?;
     }
     if args.what.contains(&What::Peers) {
         runtime.block_on(peers::measure())?;

@@ -11,6 +11,7 @@
 mod client;
 mod load;
 mod process;
+pub(crate) mod webhook;
 
 use std::path::Path;
 use std::time::Duration;
