@@ -1,8 +1,9 @@
 //! `cargo xtask e2e`: drives clients that others wrote against a cluster over TLS.
 //!
 //! The steps for kubectl are in `e2e/chapters`: Markdown with commands and what
-//! they print (see [`chapter`]). The last chapter is a program in Go
-//! (`xtask/client-go`). They run on a `sendo up` of this workspace; with
+//! they print (see [`chapter`]). The last chapters are programs in Go: one that
+//! calls the cluster (`xtask/client-go`), and one that the cluster calls
+//! (`xtask/extensions`). They run on a `sendo up` of this workspace; with
 //! `SENDO_REAL_KUBECONFIG` set they run on that cluster instead, which shows
 //! whether the steps are right.
 
@@ -12,6 +13,8 @@ mod client_go;
 mod cluster;
 mod definitions;
 mod difference;
+mod extensions;
+mod go_program;
 mod kubectl;
 mod pattern;
 mod play;
@@ -71,8 +74,8 @@ const CONCURRENT: [(&str, &str); 19] = [
 ///
 /// Starts `sendo up` from this workspace on a free port, plays every chapter
 /// under xtask/src/e2e/chapters in a namespace of its own, builds and runs the
-/// program in xtask/client-go where Go is installed, and stops the cluster. A
-/// step that prints other than its chapter says is shown as a diff: `-` was
+/// programs in xtask/client-go and xtask/extensions where Go is installed, and
+/// stops the cluster. A step that prints other than its chapter says is shown as a diff: `-` was
 /// expected, `+` was printed.
 #[derive(Args)]
 #[command(after_help = "\
@@ -86,7 +89,8 @@ Examples:
   cargo xtask e2e                            all of it
   cargo xtask e2e --list                     what there is
   cargo xtask e2e apply rollouts             chapters and steps with these words
-  cargo xtask e2e client-go --output=steps   the Go program, step by step
+  cargo xtask e2e client-go --output=steps   a Go program, step by step
+  cargo xtask e2e extensions                 webhooks and a metrics server in Go
   SENDO_REAL_KUBECONFIG=~/.kube/config cargo xtask e2e --keep-going
                                              are the chapters right about Kubernetes?")]
 pub(crate) struct Options {
@@ -143,27 +147,36 @@ impl Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let alone = options.chapters(&SEQUENTIAL)?;
     let together = options.chapters(&CONCURRENT)?;
-    let with_go = options.chooses(client_go::NAME, &[""; 0]);
+    let programs = [client_go::NAME, extensions::NAME];
+    let [with_client, with_extensions] = programs.map(|name| options.chooses(name, &[""; 0]));
     if options.list {
-        list(&alone, &together, with_go);
+        list(&alone, &together);
+        let with = programs.iter().zip([with_client, with_extensions]);
+        for (name, _) in with.filter(|(_, is_chosen)| *is_chosen) {
+            println!("{name}: a program in Go");
+        }
         return Ok(());
     }
-    if alone.is_empty() && together.is_empty() && !with_go {
+    if alone.is_empty() && together.is_empty() && !with_client && !with_extensions {
         let words = options.words.join("`, nor `");
         bail!("no chapter and no step has `{words}` in its name; --list names them");
     }
     let kubectl = kubectl::locate()?;
     let folder = tempfile::tempdir()?;
     definitions::write(folder.path())?;
-    let program = if with_go {
+    let client = if with_client {
         client_go::build(options.release)?
     } else {
         None
     };
+    let mut called = None;
     let mut cluster = match std::env::var_os("SENDO_REAL_KUBECONFIG") {
         Some(kubeconfig) => Cluster::Real(PathBuf::from(kubeconfig)),
         None => {
             let sendo = cluster::build("sendo-cli", "sendo", options.release)?;
+            if with_extensions {
+                called = extensions::build(&sendo)?;
+            }
             Cluster::Embedded(Server::start(&sendo, folder.path())?)
         }
     };
@@ -189,11 +202,18 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let report = Mutex::new(report);
     play(&stage, &alone, 1, &report);
     thread::scope(|scope| {
-        // It waits for leases most of the time, while other chapters are played.
-        if with_go {
+        // They wait for leases and for metrics most of the time, while other chapters are played.
+        if with_client {
             scope.spawn(|| {
                 report_chapter(&report, client_go::NAME, || {
-                    client_go::run(program.as_ref(), &stage)
+                    client_go::run(client.as_ref(), &stage)
+                });
+            });
+        }
+        if with_extensions {
+            scope.spawn(|| {
+                report_chapter(&report, extensions::NAME, || {
+                    extensions::run(called.as_ref(), &stage)
                 });
             });
         }
@@ -242,15 +262,12 @@ fn stop(server: Server, report: &mut Report) {
     report.end("sendo up", began.elapsed(), &[step]);
 }
 
-fn list(alone: &[Chapter], together: &[Chapter], with_go: bool) {
+fn list(alone: &[Chapter], together: &[Chapter]) {
     for chapter in alone.iter().chain(together) {
         println!("{} ({} steps)", chapter.name, chapter.steps.len());
         for step in &chapter.steps {
             println!("    {}", step.name);
         }
-    }
-    if with_go {
-        println!("{}: a program in Go", client_go::NAME);
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) enum StepResult {
     /// It did not, and how.
     Failed(String),
     /// It was not run, and why.
-    Skipped(&'static str),
+    Skipped(String),
 }
 
 impl Step {
@@ -47,8 +47,8 @@ impl Step {
     }
 
     /// A step that is not run.
-    pub(super) fn skipped(name: &str, why: &'static str) -> Self {
-        Self::new(name, Instant::now(), StepResult::Skipped(why))
+    pub(super) fn skipped(name: &str, why: &str) -> Self {
+        Self::new(name, Instant::now(), StepResult::Skipped(why.to_owned()))
     }
 }
 
