@@ -9,7 +9,7 @@ use crate::edit::{Code, EditFlags, Edits};
 use crate::names::{Kind, KindRef, Version};
 use crate::syntax::{Call, Program, SourceFile, bytes, rust_files, uses_of_module};
 
-/// Remove a kind, a version of one, or a controller from the project in this folder
+/// Remove a kind, a version of one, a controller or webhooks from the project in this folder
 ///
 /// Its files go, and so do `pub mod …;` and the calls after `Manager::new(…)`
 /// that name it. If other code still uses it, nothing is changed, and the places
@@ -20,7 +20,8 @@ use crate::syntax::{Call, Program, SourceFile, bytes, rust_files, uses_of_module
     after_help = "Examples:
   sendo remove api Bar                         a kind with its versions and its controller
   sendo remove version v1alpha1 --of Bar       one version of it
-  sendo remove controller --for apps/v1/Deployment"
+  sendo remove controller --for apps/v1/Deployment
+  sendo remove webhook Bar --validate          one kind of webhook; without a flag all of Bar's"
 )]
 pub(crate) struct Remove {
     #[command(subcommand)]
@@ -57,6 +58,45 @@ enum Part {
         #[command(flatten)]
         flags: EditFlags,
     },
+    /// Remove webhooks of a kind: those that are named by flags, or all
+    Webhook {
+        /// The kind, one of the project's own
+        kind: Kind,
+        #[command(flatten)]
+        which: ChosenWebhooks,
+        #[command(flatten)]
+        flags: EditFlags,
+    },
+}
+
+/// Webhooks of a kind; all of them if none is named.
+#[derive(Clone, Copy, Debug, Args)]
+struct ChosenWebhooks {
+    /// The function that fills in fields
+    #[arg(long)]
+    default: bool,
+
+    /// The function that refuses objects
+    #[arg(long)]
+    validate: bool,
+
+    /// The functions that convert between versions
+    #[arg(long)]
+    convert: bool,
+}
+
+impl ChosenWebhooks {
+    /// The modules with their code.
+    fn modules(self) -> Vec<&'static str> {
+        let named = [
+            (self.default, "defaults"),
+            (self.validate, "validation"),
+            (self.convert, "conversion"),
+        ];
+        let all = named.iter().all(|(is_named, _)| !is_named);
+        let chosen = named.into_iter().filter(|(is_named, _)| all || *is_named);
+        chosen.map(|(_, module)| module).collect()
+    }
 }
 
 impl Remove {
@@ -66,6 +106,7 @@ impl Remove {
             Part::Api { kind, flags } => remove_api(&code, &kind, flags),
             Part::Version { version, of, flags } => remove_version(&code, &version, &of, flags),
             Part::Controller { kind, flags } => remove_controller(&code, &kind, flags),
+            Part::Webhook { kind, which, flags } => remove_webhooks(&code, &kind, which, flags),
         }
     }
 }
@@ -183,6 +224,55 @@ fn remove_controller(code: &Code, kind: &KindRef, flags: EditFlags) -> Result<()
             Some(_) => edits.note(format!("{test} stays: take out what tests the controller.")),
             None => edits.changes.remove(Path::new(&test))?,
         }
+    }
+    edits.finish(flags)
+}
+
+fn remove_webhooks(
+    code: &Code,
+    kind: &Kind,
+    which: ChosenWebhooks,
+    flags: EditFlags,
+) -> Result<()> {
+    let versions = code.versions_of(kind.as_str())?;
+    let folder = versions[0].file.module_path().unwrap_or_default();
+    let folder = folder.first().cloned().unwrap_or_default();
+    let modules = which.modules();
+    let path = |module: &str| [folder.clone(), module.to_owned()];
+    let there = modules
+        .iter()
+        .filter(|module| code.file(&path(module)).is_some());
+    let there: Vec<_> = there.copied().collect();
+    let is_named = which.default || which.validate || which.convert;
+    let missing = modules.iter().find(|module| !there.contains(module));
+    if let Some(missing) = missing.filter(|_| is_named || there.is_empty()) {
+        let kind = kind.as_str();
+        bail!(
+            "there is no src/{folder}/{missing}.rs, where `sendo add webhook {kind}` puts it: remove what you wrote elsewhere by hand"
+        );
+    }
+    let mut edits = Edits::new(code);
+    for module in &there {
+        remove_module(code, &path(module), &mut edits)?;
+    }
+    if there.contains(&"conversion") {
+        edits.by_hand(format!(
+            "write `.defines` in place of `.serves` for the versions of {}",
+            kind.as_str()
+        ));
+        edits.place(|edits| {
+            let program = Program::find(&code.files)?;
+            for version in &versions {
+                let module = version.file.module_path().unwrap_or_default();
+                for call in program.calls_naming("serves", &code.project.library, &module) {
+                    edits
+                        .splices(program.file)
+                        .replace(call.name_range(), "defines");
+                }
+            }
+            Ok(())
+        })?;
+        edits.note("Versions convert by the names of their fields again: a field that is to survive has the same name in all.");
     }
     edits.finish(flags)
 }

@@ -17,6 +17,10 @@ pub(crate) struct KindType<'a> {
     pub(crate) namespaced: bool,
     /// The name of the type of its objects.
     pub(crate) type_name: String,
+    /// The name of the type of their `spec`.
+    pub(crate) spec: String,
+    /// The name of the type of their `status`, if they have one.
+    pub(crate) status: Option<String>,
     /// Whether objects are stored in this version.
     pub(crate) is_stored: bool,
     /// Where `storage = …` is said.
@@ -69,6 +73,7 @@ impl<'ast> Visit<'ast> for Kinds<'_> {
 /// The kind of a struct; `None` if its `#[kube(…)]` names none.
 fn read<'a>(file: &'a SourceFile, item: &ItemStruct) -> Option<KindType<'a>> {
     let (mut group, mut version, mut kind, mut type_name) = (None, None, None, None);
+    let mut status = None;
     let (mut namespaced, mut is_stored) = (false, true);
     let mut storage = None;
     let attributes = item.attrs.iter();
@@ -86,6 +91,7 @@ fn read<'a>(file: &'a SourceFile, item: &ItemStruct) -> Option<KindType<'a>> {
                     "version" => version = text.map(|text| (text, range)),
                     "kind" => kind = text,
                     "struct" => type_name = text,
+                    "status" => status = text,
                     "storage" => {
                         is_stored = &file.text[range.clone()] == "true";
                         storage = Some(start..range.end);
@@ -110,6 +116,8 @@ fn read<'a>(file: &'a SourceFile, item: &ItemStruct) -> Option<KindType<'a>> {
         version,
         type_name: type_name.unwrap_or_else(|| kind.clone()),
         kind,
+        spec: item.ident.to_string(),
+        status,
         namespaced,
         is_stored,
         storage,

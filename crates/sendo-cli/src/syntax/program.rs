@@ -7,6 +7,7 @@ use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprMethodCall, ItemFn, ItemMod};
 
 use super::splices::{end_of_line, indent, whole_lines};
+use super::uses::uses_of_module;
 use super::{SourceFile, Splices, bytes, is_for_tests};
 
 /// The chain of calls that declares the program.
@@ -23,8 +24,16 @@ pub(crate) struct Program<'a> {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) name: String,
+    name_range: Range<usize>,
     /// From its dot to its closing parenthesis.
     pub(crate) range: Range<usize>,
+}
+
+impl Call {
+    /// Where its name is.
+    pub(crate) fn name_range(&self) -> Range<usize> {
+        self.name_range.clone()
+    }
 }
 
 impl<'a> Program<'a> {
@@ -72,6 +81,14 @@ impl<'a> Program<'a> {
         splices.insert(at, format!("\n{blanks}{call}"));
     }
 
+    /// The calls of this name that name what is in a module, by its path from the root of the crate.
+    pub(crate) fn calls_naming(&self, name: &str, library: &str, module: &[String]) -> Vec<&Call> {
+        let uses = uses_of_module(self.file, library, module);
+        let names_it = |call: &&Call| uses.iter().any(|used| call.range.contains(&used.start));
+        let calls = self.calls.iter().filter(|call| call.name == name);
+        calls.filter(names_it).collect()
+    }
+
     /// The text of a call with its line, to be taken away.
     pub(crate) fn call_text(&self, call: &Call) -> Range<usize> {
         let text = &self.file.text;
@@ -95,6 +112,7 @@ impl<'ast> Visit<'ast> for Chains {
         loop {
             calls.push(Call {
                 name: next.method.to_string(),
+                name_range: bytes(&next.method),
                 range: bytes(&next.dot_token).start..next.paren_token.span.close().byte_range().end,
             });
             match &*next.receiver {

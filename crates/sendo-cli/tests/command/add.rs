@@ -245,6 +245,120 @@ fn a_controller_is_added_for_a_kind_of_kubernetes() {
 }
 
 #[test]
+fn webhooks_are_added_with_their_tests_and_removed_without_a_trace() {
+    let project = Project::new();
+    let before = project.files();
+    let said = project.sendo(&["add", "webhook", "Bar", "--default", "--validate"]);
+    assert!(said.contains("created src/bar/defaults.rs"), "{said}");
+    assert!(project.read("src/bar/mod.rs").contains(
+        "pub mod controller;\npub mod defaults;\npub mod v1alpha1;\npub mod validation;\n"
+    ));
+    let root = project.read("src/lib.rs");
+    let calls = "        .webhook(bar::defaults::defaulter())
+        .webhook(bar::validation::validator())\n";
+    assert!(root.contains(calls), "{root}");
+    for (path, part) in [
+        (
+            "src/bar/defaults.rs",
+            "async fn set_defaults(bar: &mut Bar, _cx: Admission)",
+        ),
+        (
+            "src/bar/defaults.rs",
+            "async fn a_bar_without_the_label_gets_it",
+        ),
+        ("src/bar/defaults.rs", "\"spec\": {\"message\":\"hello\"},"),
+        (
+            "src/bar/validation.rs",
+            "async fn validate(change: Change<Bar>, _cx: Admission)",
+        ),
+    ] {
+        assert!(
+            project.read(path).contains(part),
+            "{part}: {}",
+            project.read(path)
+        );
+    }
+    project.commit();
+    let error = project.refused(&["add", "webhook", "Bar", "--validate"]);
+    assert!(
+        error.contains("src/bar/validation.rs is there already"),
+        "{error}"
+    );
+    project.sendo(&["remove", "webhook", "Bar", "--default"]);
+    assert!(!project.read("src/lib.rs").contains("defaults"));
+    assert!(project.read("src/lib.rs").contains("validator"));
+    project.commit();
+    project.sendo(&["remove", "webhook", "Bar"]);
+    assert_eq!(project.files(), before);
+    project.commit();
+    let error = project.refused(&["remove", "webhook", "Bar"]);
+    assert!(error.contains("there is no src/bar/defaults.rs"), "{error}");
+}
+
+#[test]
+fn conversions_are_written_from_the_fields_of_both_versions() {
+    let project = Project::new();
+    let error = project.refused(&["add", "webhook", "Bar", "--convert"]);
+    assert!(
+        error.contains("`sendo add version VERSION --of Bar`"),
+        "{error}"
+    );
+    project.sendo(&["add", "version", "v1", "--of=Bar", "--stored"]);
+    project.commit();
+    let before = project.files();
+    project.sendo(&["add", "webhook", "Bar", "--convert"]);
+    let text = project.read("src/bar/conversion.rs");
+    for part in [
+        "impl Convert for v1alpha1::Bar {\n    type Hub = v1::Bar;",
+        "message: self.spec.message",
+        "observed_generation: status.observed_generation",
+        "fn nothing_is_lost_on_the_way_to_v1alpha1_and_back()",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let root = project.read("src/lib.rs");
+    assert!(root.contains(".serves::<bar::v1alpha1::Bar>()"), "{root}");
+    assert!(root.contains(".defines::<bar::v1::Bar>()"), "{root}");
+    project.commit();
+    project.sendo(&["remove", "webhook", "Bar", "--convert"]);
+    assert_eq!(project.files(), before);
+
+    // Fields that only one version has are named, and the rest is taken over.
+    project.change(
+        "src/bar/v1.rs",
+        "pub message: String,",
+        "pub message: String,\n    pub size: Option<u8>,",
+    );
+    let said = project.sendo(&["add", "webhook", "Bar", "--convert"]);
+    assert!(
+        said.contains("v1 has the field `size`, and v1alpha1 has not"),
+        "{said}"
+    );
+    let text = project.read("src/bar/conversion.rs");
+    assert!(
+        text.contains("serde_json::from_value(serde_json::to_value(self.spec)?)?"),
+        "{text}"
+    );
+    assert!(
+        text.contains("observed_generation: status.observed_generation"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_webhook_without_a_sample_has_no_test_and_says_so() {
+    let project = Project::new();
+    std::fs::remove_file(project.root.join("samples/bar.yaml")).unwrap();
+    project.commit();
+    let said = project.sendo(&["add", "webhook", "Bar", "--validate"]);
+    assert!(
+        said.contains("There is no test of it: it needs an object as in samples/bar.yaml"),
+        "{said}"
+    );
+    assert!(!project.read("src/bar/validation.rs").contains("mod tests"));
+}
+
+#[test]
 fn a_dry_run_shows_a_diff_and_needs_no_git() {
     let project = Project::new();
     std::fs::write(project.root.join("notes"), "").unwrap();
@@ -309,6 +423,11 @@ fn code_that_is_not_understood_is_left_alone_and_what_to_do_is_told() {
     ] {
         assert!(error.contains(part), "{part}: {error}");
     }
+    let error = project.refused(&["add", "webhook", "Bar", "--default"]);
+    assert!(
+        error.contains(".webhook(bar::defaults::defaulter())"),
+        "{error}"
+    );
     let twice = "Manager::new(\"a\"); Manager::new(\"b\")";
     project.change("src/lib.rs", "Manager::default()", twice);
     let error = project.refused(&["add", "api", "example.dev/v1/Foo"]);
@@ -338,6 +457,8 @@ fn names_that_cannot_be_are_refused_with_a_fix() {
     let project = Project::new();
     for (arguments, part) in [
         (&["add", "api", "Foo"][..], "is not GROUP/VERSION/KIND"),
+        (&["add", "webhook", "Bar"], "--default|--validate|--convert"),
+        (&["add", "webhook", "Foo", "--default"], "there is Bar"),
         (
             &["add", "api", "example.dev/v1alpha1/Bar"],
             "is there already, in src/bar/v1alpha1.rs",
