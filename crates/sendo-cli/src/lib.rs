@@ -11,11 +11,20 @@ mod audit;
 mod completion;
 mod demo;
 mod deploy;
+#[cfg(feature = "dev")]
+mod dev;
 mod doctor;
 #[cfg(feature = "add")]
 mod edit;
+#[cfg(feature = "image")]
+mod image;
 mod kubeconfig;
-#[cfg(not(all(feature = "add", feature = "completion")))]
+#[cfg(not(all(
+    feature = "add",
+    feature = "completion",
+    feature = "dev",
+    feature = "image"
+)))]
 mod left_out;
 mod names;
 mod new;
@@ -37,7 +46,7 @@ use anyhow::Context as _;
 #[cfg(feature = "completion")]
 use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Kubernetes controllers in Rust: a library, and a cluster to run them on.
 #[derive(Debug, Parser)]
@@ -56,11 +65,21 @@ enum Command {
     #[cfg(feature = "add")]
     Remove(remove::Remove),
     #[cfg(not(feature = "add"))]
-    /// Add a kind, a version of one, or a controller (not in this build)
+    /// Add a kind, a version of one, a controller or webhooks (not in this build)
     Add(left_out::LeftOut),
     #[cfg(not(feature = "add"))]
-    /// Remove a kind, a version of one, or a controller (not in this build)
+    /// Remove a kind, a version of one, a controller or webhooks (not in this build)
     Remove(left_out::LeftOut),
+    #[cfg(feature = "dev")]
+    Dev(dev::Dev),
+    #[cfg(not(feature = "dev"))]
+    /// Run the program while you write it (not in this build)
+    Dev(left_out::LeftOut),
+    #[cfg(feature = "image")]
+    Image(image::MakeImage),
+    #[cfg(not(feature = "image"))]
+    /// Make a container image of the program (not in this build)
+    Image(left_out::LeftOut),
     Install(deploy::Install),
     Uninstall(deploy::Uninstall),
     Deploy(deploy::Deploy),
@@ -76,10 +95,18 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<()> {
         match self {
-            Command::Up(up) => start(up),
+            Command::Up(up) => with_cluster(async |parts| up.run(parts).await),
             Command::New(new) => new.run(),
             Command::Add(add) => add.run(),
             Command::Remove(remove) => remove.run(),
+            #[cfg(feature = "dev")]
+            Command::Dev(dev) => with_cluster(async |parts| dev.run(parts).await),
+            #[cfg(not(feature = "dev"))]
+            Command::Dev(dev) => dev.run(),
+            #[cfg(feature = "image")]
+            Command::Image(image) => wait(image.run()),
+            #[cfg(not(feature = "image"))]
+            Command::Image(image) => image.run(),
             Command::Install(install) => wait(install.run()),
             Command::Uninstall(uninstall) => wait(uninstall.run()),
             Command::Deploy(deploy) => wait(deploy.run()),
@@ -111,7 +138,7 @@ fn wait(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()>
 }
 
 /// Runs the command with one runtime for the API server and another for the cluster's other parts.
-fn start(up: up::Up) -> anyhow::Result<()> {
+fn with_cluster(command: impl AsyncFnOnce(&Handle) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let serving = Runtime::new().context("start the runtime")?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let parts = Builder::new_multi_thread()
@@ -120,5 +147,5 @@ fn start(up: up::Up) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("start the runtime of the cluster's parts")?;
-    serving.block_on(up.run(parts.handle()))
+    serving.block_on(command(parts.handle()))
 }

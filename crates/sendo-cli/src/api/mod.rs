@@ -145,6 +145,18 @@ impl Api {
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
+    /// The objects of a list as a table for people; `None` if the server does not have the list.
+    #[cfg(feature = "dev")]
+    pub(crate) async fn table(&self, path: &str) -> Result<Option<Value>> {
+        let accept = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let request = Request::get(path).header(http::header::ACCEPT, accept);
+        match self.client.request(request.body(Vec::new())?).await {
+            Ok(found) => Ok(Some(found)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(refusal("read", path, error)),
+        }
+    }
+
     /// A page of text, such as a log.
     pub(crate) async fn page(&self, path: &str) -> Result<String> {
         let request = Request::get(path).body(Vec::new())?;
@@ -204,6 +216,14 @@ impl Api {
             _ => Applied::Changed,
         };
         Ok((applied, before, after))
+    }
+
+    /// Changes an object by a merge patch.
+    #[cfg(feature = "dev")]
+    pub(crate) async fn merge(&self, path: &str, change: &Value) -> Result<Value> {
+        let content = "application/merge-patch+json";
+        let sent = self.send(Method::PATCH, path, content, Some(change)).await;
+        sent.map_err(|error| refusal("change", path, error))
     }
 
     /// Deletes what is at a path; whether there was anything.

@@ -217,7 +217,9 @@ fn print_next(folder: &Path, api: &Api) {
     screen.title("Next");
     screen.command(&format!("cd {}", folder.display()));
     screen.command("cargo test                        # needs no cluster");
-    screen.command("cargo run -- --install-kinds      # on the cluster of the current kubeconfig");
+    screen.command(
+        "sendo dev --samples               # on a cluster of its own, rebuilt on every change",
+    );
     screen.say("");
     screen.say(format!(
         "{} is src/{module}/{}.rs, and what is done about it src/{module}/controller.rs.",

@@ -48,6 +48,22 @@ pub(crate) fn check_clean(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The commit that the project is at, with `-dirty` if it has changed since; `None` without git.
+#[cfg(feature = "image")]
+pub(crate) fn commit(root: &Path) -> Option<String> {
+    let text = |arguments: &[&str]| {
+        let output = git(root).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let commit = text(&["rev-parse", "HEAD"])?;
+    let changed = text(&["status", "--porcelain", "--", "."])?;
+    Some(match changed.is_empty() {
+        true => commit,
+        false => format!("{commit}-dirty"),
+    })
+}
+
 fn git(root: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(root).stderr(Stdio::null());

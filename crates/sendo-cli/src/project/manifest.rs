@@ -74,6 +74,13 @@ impl Project {
         })
     }
 
+    /// What the package says about itself in a field of text.
+    #[cfg(feature = "image")]
+    pub(crate) fn package_text(&self, key: &str) -> Option<String> {
+        let value = self.document.get("package")?.get(key)?;
+        value.as_str().map(str::to_owned)
+    }
+
     /// Whether the package depends on another.
     pub(crate) fn depends_on(&self, name: &str) -> bool {
         let dependencies = self.document.get("dependencies");

@@ -10,5 +10,7 @@ mod rustfmt;
 pub(crate) use changes::Changes;
 #[cfg(feature = "add")]
 pub(crate) use git::check_clean;
+#[cfg(feature = "image")]
+pub(crate) use git::commit;
 pub(crate) use git::initialise;
 pub(crate) use manifest::Project;

@@ -2,5 +2,7 @@
 
 mod add;
 mod deploy;
+mod dev;
+mod image;
 mod new;
 mod up;
