@@ -17,6 +17,7 @@ pub mod garbage;
 pub mod namespace;
 mod pods;
 pub mod replicaset;
+pub mod resource_quota;
 pub mod root_ca;
 mod service;
 pub mod service_account;
@@ -63,6 +64,7 @@ pub const CONTROLLERS: &[Initializer] = &[
         storage_protection::claims()
     }),
     ("replicaset-controller", |_| replicaset::controller()),
+    ("resourcequota-controller", |_| resource_quota::controller()),
     ("root-ca-certificate-publisher-controller", |settings| {
         root_ca::controller(&settings.root_ca)
     }),

@@ -5,6 +5,7 @@ mod endpoints;
 mod garbage;
 mod namespaces;
 mod nodes;
+mod quotas;
 mod replicasets;
 mod roles;
 mod scheduling;

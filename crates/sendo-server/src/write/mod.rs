@@ -25,7 +25,8 @@
 //! 9. **Validating admission** ([`admission::validate`]): it sees what will be
 //!    stored. What it claims ([`Claims`]) is written in the same transaction.
 //! 10. **Commit**: one transaction, guarded by what step 1 read. If somebody else
-//!     was faster, all begins again, as in Kubernetes' `GuaranteedUpdate`.
+//!     was faster, all begins again, as in Kubernetes' `GuaranteedUpdate`. If only a
+//!     quota has changed, only the quotas are charged again.
 //!
 //! A deletion reads, checks its preconditions, asks admission, which sees the stored
 //! object, decides what becomes of the object, and commits.
@@ -321,7 +322,7 @@ impl Saving<'_> {
     }
 
     /// Commits a new object.
-    async fn insert(&self, mut new: Value, claims: Claims) -> Result<Attempt, Status> {
+    async fn insert(&self, mut new: Value, mut claims: Claims) -> Result<Attempt, Status> {
         let Saving { call, change, .. } = *self;
         let sent = metadata::sent_version(&new, change.options.dry_run)?;
         let key = call.key(Meta::new(&new).name())?;
@@ -333,17 +334,30 @@ impl Saving<'_> {
                 None => Ok(Attempt::Stored(Stored { value, at: sent })),
             };
         }
-        let put = Transaction::new().absent(key.clone());
-        let put = put.put(key.clone(), value.clone());
-        match server.store.commit(claims.join(put)).await {
-            Ok(at) => Ok(Attempt::Stored(Stored { value, at })),
-            Err(Error::Conflict { key: lost, .. }) if lost != key => Ok(Attempt::ClaimLost),
-            Err(Error::Conflict { found, .. }) => {
-                let found = found.as_deref().map_or(&[][..], |entry| &entry.value);
-                self.lose_name(&new, found)
+        loop {
+            let put = Transaction::new().absent(key.clone());
+            let put = put.put(key.clone(), value.clone());
+            match server.store.commit(claims.clone().join(put)).await {
+                Ok(at) => return Ok(Attempt::Stored(Stored { value, at })),
+                Err(Error::Conflict { key: lost, .. }) if claims.replaces(&lost) => {
+                    self.charge_again(&new, &mut claims).await?;
+                }
+                Err(Error::Conflict { key: lost, .. }) if lost != key => {
+                    return Ok(Attempt::ClaimLost);
+                }
+                Err(Error::Conflict { found, .. }) => {
+                    let found = found.as_deref().map_or(&[][..], |entry| &entry.value);
+                    return self.lose_name(&new, found);
+                }
+                Err(other) => return Err(backend(other)),
             }
-            Err(other) => Err(backend(other)),
         }
+    }
+
+    /// Charges quotas again, one of which has changed since it was read.
+    async fn charge_again(&self, new: &Value, claims: &mut Claims) -> Result<(), Status> {
+        let shown = self.change.strategy.show(self.call, new);
+        admission::charge_quotas(&self.attributes, &shown, claims).await
     }
 
     /// What is to be done where the name of a new object is taken: only a POST is refused.
@@ -359,7 +373,7 @@ impl Saving<'_> {
         &self,
         mut new: Value,
         current: &Current,
-        claims: Claims,
+        mut claims: Claims,
     ) -> Result<Attempt, Status> {
         let (call, entry, old) = (self.call, &current.entry, &current.object);
         let value = encode_changed(call, &mut new, old, entry);
@@ -369,18 +383,26 @@ impl Saving<'_> {
             let at = entry.modified;
             return Ok(Attempt::Stored(Stored { value, at }));
         }
-        let guarded = Transaction::new().unchanged(entry.key.clone(), entry.modified);
-        let transaction = match goes {
-            true => allocation::on_delete(call, old).join(guarded.delete(entry.key.clone())),
-            false => claims.join(guarded.put(entry.key.clone(), value.clone())),
-        };
-        match call.server.store.commit(transaction).await {
-            Ok(at) => Ok(Attempt::Stored(Stored {
-                value,
-                at: if goes { entry.modified } else { at },
-            })),
-            Err(Error::Conflict { .. }) => Ok(Attempt::Overtaken),
-            Err(other) => Err(backend(other)),
+        loop {
+            let guarded = Transaction::new().unchanged(entry.key.clone(), entry.modified);
+            let transaction = match goes {
+                true => allocation::on_delete(call, old).join(guarded.delete(entry.key.clone())),
+                false => {
+                    let put = guarded.put(entry.key.clone(), value.clone());
+                    claims.clone().join(put)
+                }
+            };
+            match call.server.store.commit(transaction).await {
+                Ok(at) => {
+                    let at = if goes { entry.modified } else { at };
+                    return Ok(Attempt::Stored(Stored { value, at }));
+                }
+                Err(Error::Conflict { key: lost, .. }) if !goes && claims.replaces(&lost) => {
+                    self.charge_again(&new, &mut claims).await?;
+                }
+                Err(Error::Conflict { .. }) => return Ok(Attempt::Overtaken),
+                Err(other) => return Err(backend(other)),
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ mod pod;
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
 use sendo::{Index, ObjectExt, Timestamp, Uid};
 
 use self::pod::Condition;
@@ -45,7 +45,32 @@ pub(crate) fn phase(pod: &Pod) -> &str {
 
 /// Whether the pod has neither finished nor is being deleted.
 pub(crate) fn is_active(pod: &Pod) -> bool {
-    !matches!(phase(pod), "Succeeded" | "Failed") && !pod.is_being_deleted()
+    !has_ended(pod) && !pod.is_being_deleted()
+}
+
+/// Whether the pod has finished.
+pub(crate) fn has_ended(pod: &Pod) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+/// Whether the pod may run for so long only.
+pub(crate) fn ends_by_itself(pod: &Pod) -> bool {
+    let spec = pod.spec.as_ref();
+    spec.and_then(|spec| spec.active_deadline_seconds)
+        .is_some_and(|seconds| seconds >= 0)
+}
+
+/// What each of the pod's containers has now, where its node says.
+pub(crate) fn resources_in_force(pod: &Pod) -> Vec<Option<&ResourceRequirements>> {
+    let status = pod.status.iter();
+    let resources = status.flat_map(|status| {
+        let containers = status.container_statuses.iter().flatten();
+        let sidecars = status.init_container_statuses.iter().flatten();
+        containers
+            .map(|container| container.resources.as_deref())
+            .chain(sidecars.map(|container| container.resources.as_deref()))
+    });
+    resources.collect()
 }
 
 fn ready_condition(pod: &Pod) -> Option<&Condition> {

@@ -4,7 +4,9 @@
 //! one would take several times the memory. The fields have the names and the
 //! meaning that they have in [`v1::Pod`], which is the type of pods to create.
 
-use k8s_openapi::api::core::v1::{self, PersistentVolumeClaimVolumeSource, Toleration};
+use k8s_openapi::api::core::v1::{
+    self, PersistentVolumeClaimVolumeSource, ResourceRequirements, Toleration,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use sendo::cache::KindOptions;
@@ -23,6 +25,7 @@ pub(crate) struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PodSpec {
+    pub(crate) active_deadline_seconds: Option<i64>,
     #[serde(deserialize_with = "only_named_ports")]
     pub(crate) containers: Option<Vec<Container>>,
     pub(crate) hostname: Option<String>,
@@ -99,6 +102,7 @@ pub(crate) struct Ephemeral {}
 pub(crate) struct PodStatus {
     pub(crate) conditions: Option<Vec<Condition>>,
     pub(crate) container_statuses: Option<Vec<ContainerStatus>>,
+    pub(crate) init_container_statuses: Option<Vec<InitContainerStatus>>,
     pub(crate) phase: Option<String>,
     #[serde(rename = "podIP")]
     pub(crate) pod_ip: Option<String>,
@@ -124,11 +128,21 @@ pub(crate) struct Condition {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ContainerStatus {
+    /// What it has now; boxed, because few nodes report it.
+    pub(crate) resources: Option<Box<ResourceRequirements>>,
     pub(crate) restart_count: i32,
 }
 
+/// What an init container has now, if it is a sidecar.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct InitContainerStatus {
+    pub(crate) resources: Option<Box<ResourceRequirements>>,
+}
+
 /// The JSON paths of the fields above; other fields are skipped and not decoded.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 25] = [
+    "spec.activeDeadlineSeconds",
     "spec.containers.ports.containerPort",
     "spec.containers.ports.name",
     "spec.containers.ports.protocol",
@@ -147,7 +161,9 @@ const FIELDS: [&str; 22] = [
     "status.conditions.lastTransitionTime",
     "status.conditions.status",
     "status.conditions.type",
+    "status.containerStatuses.resources",
     "status.containerStatuses.restartCount",
+    "status.initContainerStatuses.resources",
     "status.phase",
     "status.podIP",
     "status.podIPs.ip",
@@ -161,6 +177,7 @@ pub(crate) fn cached() -> KindOptions<Pod> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
     use serde_json::json;
 
     /// A pod with every field of the type set; a new field has to be set here too.
@@ -182,12 +199,20 @@ mod tests {
             }]),
             restart_policy: restart_policy.map(str::to_owned),
         };
+        let resources = || {
+            let requests = [("cpu".to_owned(), Quantity("1".to_owned()))].into();
+            Some(Box::new(ResourceRequirements {
+                requests: Some(requests),
+                ..ResourceRequirements::default()
+            }))
+        };
         Pod {
             metadata: ObjectMeta {
                 name: Some("p".to_owned()),
                 ..ObjectMeta::default()
             },
             spec: Some(PodSpec {
+                active_deadline_seconds: Some(60),
                 containers: Some(vec![container(None)]),
                 hostname: Some("h".to_owned()),
                 init_containers: Some(vec![container(Some("Always"))]),
@@ -208,7 +233,13 @@ mod tests {
                     status: "True".to_owned(),
                     last_transition_time: Some(Time("2026-01-01T00:00:00Z".parse().unwrap())),
                 }]),
-                container_statuses: Some(vec![ContainerStatus { restart_count: 3 }]),
+                container_statuses: Some(vec![ContainerStatus {
+                    resources: resources(),
+                    restart_count: 3,
+                }]),
+                init_container_statuses: Some(vec![InitContainerStatus {
+                    resources: resources(),
+                }]),
                 phase: Some("Running".to_owned()),
                 pod_ip: Some("192.0.2.1".to_owned()),
                 pod_ips: Some(vec![PodIp {

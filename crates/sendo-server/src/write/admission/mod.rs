@@ -27,7 +27,6 @@
 //! | CertificateSubjectRestriction | a request for a client of the group `system:masters` |
 //! | PodGroupProtection, PodGroupWorkloadExists, JobValidation | their features are off by default |
 //! | NodeDeclaredFeatureValidator | nodes declare no features here |
-//! | ResourceQuota | quotas are kept and not enforced |
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/kubeapiserver/options/plugins.go`: `DefaultOffAdmissionPlugins`
@@ -48,6 +47,7 @@ mod pod_topology_labels;
 mod policies;
 mod priority;
 mod request;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;
@@ -59,6 +59,7 @@ mod versions;
 pub(crate) mod webhooks;
 
 pub(crate) use crate::state::admission::{Attributes, Mutate, Operation, Plugin, mutate, validate};
+pub(crate) use resource_quota::charge as charge_quotas;
 
 /// The steps, in the order in which they are asked.
 pub(crate) static PLUGINS: &[Plugin] = &[
@@ -84,4 +85,5 @@ pub(crate) static PLUGINS: &[Plugin] = &[
     webhooks::MUTATING_ADMISSION_WEBHOOK,
     policies::VALIDATING_ADMISSION_POLICY,
     webhooks::VALIDATING_ADMISSION_WEBHOOK,
+    resource_quota::RESOURCE_QUOTA,
 ];

@@ -40,6 +40,7 @@ stories! {
     definitions_come_and_go: "definitions.yaml";
     versions_of_a_definition: "versions.yaml";
     transitions_and_tolerance: "transitions.yaml";
+    quotas_are_charged: "quotas.yaml";
 }
 
 #[tokio::test]

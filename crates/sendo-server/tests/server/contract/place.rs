@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 /// What tables call the namespace and the group they work in.
 const NAMESPACE: &str = "here";
 const GROUP: &str = "example.dev";
+/// And a node, which belongs to no namespace.
+const NODE: &str = "the-node";
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -105,6 +107,7 @@ impl Place {
         }
         self.delete(&format!("/api/v1/namespaces/{NAMESPACE}"))
             .await;
+        self.delete(&format!("/api/v1/nodes/{NODE}")).await;
     }
 
     /// Sends a request whose names are those of the tables.
@@ -115,16 +118,35 @@ impl Place {
         content_type: &str,
         body: &Value,
     ) -> Answer {
+        self.call_as(None, method, path, content_type, body).await
+    }
+
+    /// The same with the rights of a node.
+    pub(crate) async fn call_as(
+        &self,
+        node: Option<&str>,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Answer {
         let body = if body.is_null() {
             String::new()
         } else {
             body.to_string()
         };
-        let request = http::Request::builder()
+        let mut request = http::Request::builder()
             .method(method)
             .uri(self.outward(path))
             .header("content-type", content_type)
-            .header("user-agent", "contract/1")
+            .header("user-agent", "contract/1");
+        if let Some(node) = node {
+            let user = self.outward(&format!("system:node:{node}"));
+            request = request
+                .header("impersonate-user", user)
+                .header("impersonate-group", "system:nodes");
+        }
+        let request = request
             .body(Body::from(self.outward(&body).into_bytes()))
             .expect("the request is well formed");
         let response = self.client.send(request).await.expect("the server answers");
@@ -195,10 +217,12 @@ impl Place {
         text.replace(GROUP, &self.group)
             .replace("namespaces/here", &format!("namespaces/{}", self.namespace))
             .replace("\"here\"", &format!("{:?}", self.namespace))
+            .replace(NODE, &format!("{}-node", self.namespace))
     }
 
     fn inward(&self, text: &str) -> String {
         text.replace(&self.group, GROUP)
+            .replace(&format!("{}-node", self.namespace), NODE)
             .replace(&self.namespace, NAMESPACE)
             .replace(&reversed(&self.group), &reversed(GROUP))
     }

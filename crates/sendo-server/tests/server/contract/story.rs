@@ -42,6 +42,8 @@ struct Step {
     /// Repeats the request until the answer is as told.
     #[serde(default)]
     eventually: bool,
+    /// The node that sends it.
+    node: Option<String>,
 }
 
 /// Runs all stories of a table.
@@ -87,6 +89,7 @@ struct Request {
     query: String,
     content_type: &'static str,
     body: Value,
+    node: Option<String>,
 }
 
 impl Request {
@@ -138,13 +141,15 @@ impl Request {
             query,
             content_type,
             body,
+            node: step.node.clone(),
         }
     }
 
     async fn send(&self, place: &Place) -> Answer {
         let target = format!("{}{}", self.path, self.query);
+        let node = self.node.as_deref();
         place
-            .call(self.method, &target, self.content_type, &self.body)
+            .call_as(node, self.method, &target, self.content_type, &self.body)
             .await
     }
 
@@ -179,8 +184,16 @@ impl Collection {
         let known = [
             ("maps", "/api/v1", "v1", "configmaps", "ConfigMap"),
             ("secrets", "/api/v1", "v1", "secrets", "Secret"),
+            ("quotas", "/api/v1", "v1", "resourcequotas", "ResourceQuota"),
             ("services", "/api/v1", "v1", "services", "Service"),
             ("pods", "/api/v1", "v1", "pods", "Pod"),
+            (
+                "claims",
+                "/api/v1",
+                "v1",
+                "persistentvolumeclaims",
+                "PersistentVolumeClaim",
+            ),
             (
                 "deployments",
                 "/apis/apps/v1",
