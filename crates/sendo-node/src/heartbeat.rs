@@ -64,17 +64,6 @@ async fn report_node(options: &NodeOptions, cx: &RunContext) -> Result<(), Error
     cx.client()
         .status(&node, |status| *status = reported)
         .await?;
-    // Kubernetes' node lifecycle controller takes this taint off a node that is ready.
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
-    let kept: Vec<_> = taints
-        .iter()
-        .flatten()
-        .filter(|t| t.key != "node.kubernetes.io/not-ready")
-        .collect();
-    if kept.len() < taints.iter().flatten().count() {
-        let patch = sendo::client::Patch::Merge(json!({"spec": {"taints": kept}}));
-        cx.client().patch(&node, patch).await?;
-    }
     Ok(())
 }
 
@@ -122,6 +111,13 @@ fn node_json(options: &NodeOptions) -> Value {
     })
 }
 
+/// The features that the API server asks about before it lets a pod be changed. Containers that are
+/// simulated have whatever resources they are given.
+const FEATURES: [&str; 2] = [
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+];
+
 fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
     let capacity =
         json!({"cpu": options.cpu, "memory": options.memory, "pods": options.pods.to_string()});
@@ -147,6 +143,7 @@ fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
     json!({
         "capacity": capacity,
         "allocatable": capacity,
+        "declaredFeatures": FEATURES,
         "conditions": [
             condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
             condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),

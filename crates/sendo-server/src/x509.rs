@@ -1,12 +1,18 @@
-//! The fields of an X.509 certificate that the TLS library does not show.
+//! The fields of an X.509 certificate that the TLS library does not show, and the subject of a
+//! request for one.
 //!
-//! It has parsed and verified the certificate, so this is lenient. What rcgen writes certificates
+//! The library has parsed and verified the certificate, so this is lenient. What rcgen writes certificates
 //! with reads them too: no other parser has to be compiled.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
+use serde_json::Value;
 use yasna::models::ObjectIdentifier;
 use yasna::tags::TAG_UTCTIME;
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
+
+use crate::kinds::key_pair;
 
 /// Whose a certificate is, and how long it is valid.
 pub(crate) struct Certificate {
@@ -47,6 +53,63 @@ impl Certificate {
             not_after,
             subject: subject.into_iter().flatten().collect(),
         })
+    }
+}
+
+/// Whom a request asks a certificate for.
+pub(crate) struct CertificateRequest {
+    /// The attributes of the subject, in order.
+    subject: Vec<(ObjectIdentifier, String)>,
+}
+
+impl CertificateRequest {
+    /// Reads the one of the spec of a CertificateSigningRequest.
+    ///
+    /// # Errors
+    /// What is wrong with it, in the words of Kubernetes where these do not come from Go's parser.
+    pub(crate) fn from_spec(spec: &Value) -> Result<Self, &'static str> {
+        let encoded = spec["request"].as_str().unwrap_or_default();
+        let text = BASE64_STANDARD.decode(encoded).unwrap_or_default();
+        match key_pair::blocks(&text).first() {
+            Some(block) if block.label == "CERTIFICATE REQUEST" => {
+                let request = CertificateRequest::from_der(&block.content);
+                request.ok_or("asn1: structure error")
+            }
+            _ => Err("PEM block type must be CERTIFICATE REQUEST"),
+        }
+    }
+
+    /// Reads a request in DER (`CertificationRequest` of RFC 2986); `None` if it is none.
+    fn from_der(der: &[u8]) -> Option<Self> {
+        let request = yasna::parse_ber(der, |reader| {
+            reader.read_sequence(|request| {
+                let subject = request.next().read_sequence(|info| {
+                    let _version = info.next().read_der()?;
+                    let subject = info.next().collect_sequence_of(read_relative_name)?;
+                    skip_rest(info)?;
+                    Ok(subject.into_iter().flatten().collect())
+                })?;
+                skip_rest(request)?;
+                Ok(CertificateRequest { subject })
+            })
+        });
+        request.ok()
+    }
+
+    /// The last of its common names, which is the one that Go shows; empty if it has none.
+    pub(crate) fn common_name(&self) -> &str {
+        self.attributes(&[2, 5, 4, 3]).last().unwrap_or_default()
+    }
+
+    /// The organizations of its subject: the groups of a user.
+    pub(crate) fn organizations(&self) -> impl Iterator<Item = &str> {
+        self.attributes(&[2, 5, 4, 10])
+    }
+
+    fn attributes(&self, id: &'static [u64]) -> impl Iterator<Item = &str> {
+        let named = self.subject.iter();
+        let named = named.filter(move |(own, _)| own.components().as_slice() == id);
+        named.map(|(_, value)| value.as_str())
     }
 }
 

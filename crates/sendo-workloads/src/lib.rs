@@ -15,6 +15,7 @@ pub mod endpoint_slice_mirroring;
 pub mod endpoints;
 pub mod garbage;
 pub mod namespace;
+pub mod node_lifecycle;
 mod pods;
 pub mod replicaset;
 pub mod resource_quota;
@@ -57,6 +58,9 @@ pub const CONTROLLERS: &[Initializer] = &[
     }),
     ("garbage-collector-controller", |_| garbage::controller()),
     ("namespace-controller", |_| namespace::controller()),
+    ("node-lifecycle-controller", |_| {
+        node_lifecycle::controller()
+    }),
     ("persistentvolume-protection-controller", |_| {
         storage_protection::volumes()
     }),

@@ -15,14 +15,14 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{Error, InconsistentKeys};
 
 /// One block of a PEM text.
-pub(super) struct Block {
-    pub(super) label: String,
+pub(crate) struct Block {
+    pub(crate) label: String,
     pub(super) has_headers: bool,
-    content: Vec<u8>,
+    pub(crate) content: Vec<u8>,
 }
 
 /// The blocks of a PEM text. Text between blocks and incomplete blocks are skipped.
-pub(super) fn blocks(bytes: &[u8]) -> Vec<Block> {
+pub(crate) fn blocks(bytes: &[u8]) -> Vec<Block> {
     const BEGIN: &str = "-----BEGIN ";
     let text = String::from_utf8_lossy(bytes);
     let mut blocks = Vec::new();

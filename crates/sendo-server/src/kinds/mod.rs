@@ -48,7 +48,7 @@ mod diff;
 mod event;
 mod flow_control;
 mod internal;
-mod key_pair;
+pub(crate) mod key_pair;
 mod lease;
 mod limits;
 mod namespace;

@@ -1,18 +1,24 @@
 //! CertificateApproval and CertificateSigning: to approve a request for a certificate,
-//! or to sign one, takes a permission for its signer beside that for the request.
+//! or to sign one, takes a permission for its signer beside that for the request. The signer is
+//! that of the stored request, whatever a writer makes of it.
 //!
-//! The signer is that of the stored request, whatever a writer makes of it.
+//! CertificateSubjectRestriction: nobody asks for a client certificate of the group that may do
+//! everything.
 //!
 //! Follows Kubernetes 1.36:
 //! - `plugin/pkg/admission/certificates/approval/admission.go`: `Validate`
 //! - `plugin/pkg/admission/certificates/signing/admission.go`: `Validate`
+//! - `plugin/pkg/admission/certificates/subjectrestriction/admission.go`: `Validate`
 //! - `plugin/pkg/admission/certificates/util.go`: `IsAuthorizedForSignerName`
+
+use std::future;
 
 use sendo_apimachinery::{Status, go_quote};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
 use crate::access::authorise::{self, Requested, ResourceAttributes};
+use crate::x509::CertificateRequest;
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
@@ -34,6 +40,37 @@ pub(super) const CERTIFICATE_SIGNING: Plugin = Plugin {
     mutate: None,
     validate: Some(|attributes, request, _| Box::pin(validate_signing(attributes, request))),
 };
+
+pub(super) const CERTIFICATE_SUBJECT_RESTRICTION: Plugin = Plugin {
+    name: "CertificateSubjectRestriction",
+    handles: |attributes| {
+        attributes.operation == Operation::Create && attributes.is_of(GROUP, PLURAL, "")
+    },
+    mutate: None,
+    validate: Some(|attributes, request, _| {
+        Box::pin(future::ready(restrict_subject(attributes, request)))
+    }),
+};
+
+/// The signer of certificates of users of this server.
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+/// The group that may do everything.
+const MASTERS: &str = "system:masters";
+
+fn restrict_subject(attributes: &Attributes<'_>, request: &Value) -> Result<(), Status> {
+    let spec = &request["spec"];
+    if spec["signerName"] != CLIENT_SIGNER {
+        return Ok(());
+    }
+    let parsed = CertificateRequest::from_spec(spec).map_err(|fault| {
+        attributes.forbid(request, format_args!("failed to parse CSR: {fault}"))
+    })?;
+    if !parsed.organizations().any(|group| group == MASTERS) {
+        return Ok(());
+    }
+    let why = format_args!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
+    Err(attributes.forbid(request, why))
+}
 
 async fn validate_signing(attributes: &Attributes<'_>, new: &Value) -> Result<(), Status> {
     let Some(old) = attributes.old else {

@@ -18,15 +18,17 @@
 //! to be written in the transaction of the object ([`Claims`]), as a quota does.
 //! Warnings are collected on the request ([`crate::request::Request::warn`]).
 //!
-//! Plug-ins of a default Kubernetes 1.36 that are not there:
+//! All plug-ins that a default Kubernetes 1.36 runs are there, and NodeRestriction, which kubeadm
+//! adds, but for those that have nothing to do there either:
 //!
-//! | plug-in | what passes |
+//! | plug-in | why it is not here |
 //! |---|---|
-//! | NodeRestriction (on with kubeadm) | nodes write what their role allows |
-//! | ClusterTrustBundleAttest | its resource is not served |
-//! | CertificateSubjectRestriction | a request for a client of the group `system:masters` |
-//! | PodGroupProtection, PodGroupWorkloadExists, JobValidation | their features are off by default |
-//! | NodeDeclaredFeatureValidator | nodes declare no features here |
+//! | ClusterTrustBundleAttest | its resource is not served by default |
+//! | PodGroupProtection, PodGroupWorkloadExists, JobValidation | their features (`GenericWorkload`, `WorkloadWithJob`) are off by default |
+//!
+//! Those that a default server does not run either (AlwaysPullImages, EventRateLimit,
+//! ImagePolicyWebhook, OwnerReferencesPermissionEnforcement, PodNodeSelector,
+//! PodTolerationRestriction, and others that are off) cannot be switched on.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/kubeapiserver/options/plugins.go`: `DefaultOffAdmissionPlugins`
@@ -40,6 +42,8 @@ mod limit_ranger;
 mod lookup;
 mod matching;
 mod namespace_lifecycle;
+mod node_declared_features;
+mod node_restriction;
 mod persistent_volume_claim_resize;
 mod pod_resize;
 mod pod_security;
@@ -68,6 +72,7 @@ pub(crate) static PLUGINS: &[Plugin] = &[
     namespace_lifecycle::NAMESPACE_LIFECYCLE,
     limit_ranger::LIMIT_RANGER,
     service_account::SERVICE_ACCOUNT,
+    node_restriction::NODE_RESTRICTION,
     taint_nodes_by_condition::TAINT_NODES_BY_CONDITION,
     pod_security::POD_SECURITY,
     priority::PRIORITY,
@@ -78,8 +83,10 @@ pub(crate) static PLUGINS: &[Plugin] = &[
     runtime_class::RUNTIME_CLASS,
     certificates::CERTIFICATE_APPROVAL,
     certificates::CERTIFICATE_SIGNING,
+    certificates::CERTIFICATE_SUBJECT_RESTRICTION,
     default_classes::DEFAULT_INGRESS_CLASS,
     pod_topology_labels::POD_TOPOLOGY_LABELS,
+    node_declared_features::NODE_DECLARED_FEATURE_VALIDATOR,
     pod_resize::POD_RESIZE_VALIDATOR,
     policies::MUTATING_ADMISSION_POLICY,
     webhooks::MUTATING_ADMISSION_WEBHOOK,

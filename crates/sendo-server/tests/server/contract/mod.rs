@@ -41,6 +41,8 @@ stories! {
     versions_of_a_definition: "versions.yaml";
     transitions_and_tolerance: "transitions.yaml";
     quotas_are_charged: "quotas.yaml";
+    nodes_are_restricted: "nodes.yaml";
+    certificates_are_restricted: "certificates.yaml";
 }
 
 #[tokio::test]

@@ -35,9 +35,16 @@ fn refused(why: impl Into<String>) -> Result<Decision, Status> {
 }
 
 /// The name of the node a user is; empty if it is a node without a name.
-fn node_of(user: &User) -> Option<&str> {
+pub(crate) fn node_of(user: &User) -> Option<&str> {
     let name = user.name.strip_prefix("system:node:")?;
     user.is_in(NODES).then_some(name)
+}
+
+/// Whether a pod refers to any Secret, and to any ConfigMap, be it a mirror or not.
+pub(crate) fn refers_to_secrets_and_config_maps(pod: &Value) -> (bool, bool) {
+    let objects = references::all_referenced_objects(pod);
+    let has = |kind: Kind| objects.iter().any(|object| object.kind == kind);
+    (has(Kind::Secret), has(Kind::ConfigMap))
 }
 
 /// Whether a user is a node, known by name or not.

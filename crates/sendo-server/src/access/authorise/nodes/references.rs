@@ -15,15 +15,18 @@ use super::{Kind, ObjectRef};
 /// elsewhere gives it nothing more.
 pub(super) fn referenced_objects(pod: &Value) -> BTreeSet<ObjectRef> {
     let metadata = &pod["metadata"];
-    let mut found = References {
-        pod: text(&metadata["name"]),
-        namespace: text(&metadata["namespace"]),
-        objects: BTreeSet::new(),
-    };
+    let mut found = References::of(pod);
     found.add(Kind::Pod, &metadata["name"]);
     if metadata["annotations"]["kubernetes.io/config.mirror"].is_null() {
         found.visit(pod);
     }
+    found.objects
+}
+
+/// All that a pod refers to, be it a mirror or not.
+pub(super) fn all_referenced_objects(pod: &Value) -> BTreeSet<ObjectRef> {
+    let mut found = References::of(pod);
+    found.visit(pod);
     found.objects
 }
 
@@ -50,6 +53,18 @@ struct References<'p> {
     pod: &'p str,
     namespace: &'p str,
     objects: BTreeSet<ObjectRef>,
+}
+
+impl<'p> References<'p> {
+    /// None yet.
+    fn of(pod: &'p Value) -> Self {
+        let metadata = &pod["metadata"];
+        References {
+            pod: text(&metadata["name"]),
+            namespace: text(&metadata["namespace"]),
+            objects: BTreeSet::new(),
+        }
+    }
 }
 
 impl References<'_> {
