@@ -27,6 +27,7 @@ pub mod service_cidr;
 mod slices;
 pub mod storage_protection;
 pub mod taint_eviction;
+pub mod validating_admission_policy_status;
 
 use sendo::{Controller, Manager, Right};
 
@@ -81,6 +82,9 @@ pub const CONTROLLERS: &[Initializer] = &[
     }),
     ("taint-eviction-controller", |_| {
         taint_eviction::controller()
+    }),
+    ("validatingadmissionpolicy-status-controller", |_| {
+        validating_admission_policy_status::controller()
     }),
 ];
 

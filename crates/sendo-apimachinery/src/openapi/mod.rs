@@ -19,11 +19,13 @@ mod names;
 mod operation;
 mod parameter;
 mod paths;
+mod resolve;
 mod sentences;
 mod version_two;
 
 pub use binary::version_two_binary;
 pub use custom::{CustomResource, custom_document};
+pub use resolve::resolve;
 pub use version_two::version_two;
 
 use components::Components;
