@@ -49,6 +49,8 @@ type stage struct {
 	address net.IP
 	// The program to run as metrics server; empty if there is none.
 	metricsServer string
+	// Whether the cluster calls conversion webhooks.
+	conversion bool
 }
 
 // A step has a name that says what must hold.
@@ -72,6 +74,7 @@ func main() {
 	flag.StringVar(&s.namespace, "namespace", "e2e-extensions", "a namespace that is not there yet")
 	flag.StringVar(&s.folder, "folder", "", "an empty folder for certificates and logs")
 	flag.StringVar(&s.metricsServer, "metrics-server", "", "the metrics server")
+	flag.BoolVar(&s.conversion, "conversion", true, "whether the cluster calls conversion webhooks")
 	flag.Parse()
 	// What the libraries log of calls that fail is what a step asks for.
 	klog.SetLogger(logr.Discard())
