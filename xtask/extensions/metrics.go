@@ -144,6 +144,7 @@ func serveMetrics(ctx context.Context, s *stage) error {
 		"--kubelet-preferred-address-types=InternalIP",
 		"--node-selector="+nodeLabel+"=true",
 		"--metric-resolution=10s",
+		"--kubelet-request-timeout=5s",
 	)
 	metrics.process.Stdout, metrics.process.Stderr = log, log
 	if err := metrics.process.Start(); err != nil {
@@ -185,10 +186,17 @@ func untilAvailable(ctx context.Context, s *stage, status string) error {
 
 func metricsAvailable(ctx context.Context, s *stage) error {
 	if err := untilAvailable(ctx, s, "True"); err != nil {
-		log, _ := os.ReadFile(metrics.log)
-		return fmt.Errorf("%w; the metrics server says:\n%s", err, log)
+		return withLog(err)
 	}
 	return nil
+}
+
+// Adds the last lines that the metrics server has logged.
+func withLog(err error) error {
+	log, _ := os.ReadFile(metrics.log)
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	last := lines[max(0, len(lines)-10):]
+	return fmt.Errorf("%w; the metrics server says:\n%s", err, strings.Join(last, "\n"))
 }
 
 // Runs kubectl to its end, and returns what it prints.
