@@ -344,6 +344,10 @@ impl TestCluster {
         &self.inner.client
     }
 
+    pub(crate) fn kube(&self) -> &kube::Client {
+        &self.inner.kube
+    }
+
     /// The world of the cluster.
     pub fn world(&self) -> &World {
         &self.inner.world

@@ -44,6 +44,7 @@
 
 mod cluster;
 mod faults;
+mod manifests;
 mod recent_logs;
 mod record;
 mod rights;

@@ -111,7 +111,8 @@
 //!
 //! | feature | on by default | what it is for |
 //! |---|---|---|
-//! | `args` | yes | the command line: `manager::Args`, [`Manager::run_from_args`] |
+//! | `args` | yes | the command line: `command::Args`, [`Manager::run_from_args`] |
+//! | `manifests` | yes, with `args` | what deploys a program, printed by itself: [`Manager::manifests`] |
 //! | `logging` | yes | `--log` and `--log-json`, on standard error; without it the program sets up [`tracing`] itself |
 //! | `certificates` | yes | certificates that the program makes itself, where it is given none |
 //! | `compact` | no | [`KindOptions::compact`](cache::KindOptions::compact): objects kept in a tenth of the memory, by zstd |
@@ -121,7 +122,11 @@
 
 mod action;
 pub mod cache;
+#[cfg(feature = "args")]
+pub mod check;
 pub mod client;
+#[cfg(feature = "args")]
+pub mod command;
 pub mod conditions;
 mod context;
 pub mod controller;
@@ -135,6 +140,8 @@ pub mod handler;
 pub mod health;
 mod hostname;
 pub mod manager;
+#[cfg(feature = "manifests")]
+pub mod manifests;
 pub mod metrics;
 pub mod metrics_server;
 mod object;

@@ -20,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-const RIGHTS: &str = include_str!("../samples/rbac.yaml");
+const RIGHTS: &str = include_str!("../deploy/20-rbac.yaml");
 
 fn tenant(spec: Value) -> Tenant {
     serde_json::from_value(json!({"metadata": {"name": "blue"}, "spec": spec})).unwrap()
@@ -327,19 +327,24 @@ async fn its_rights_are_enough_and_all_are_used(cluster: TestCluster) {
     assert_eq!(rights.refused(), [""; 0]);
     // No request needs these itself: they are checked when roles and bindings are written, and for
     // `blockOwnerDeletion`.
-    let looked_up = [
-        "update tenants/finalizers.multitenancy.example.dev",
-        "escalate roles.rbac.authorization.k8s.io",
+    let others = [
         "bind roles.rbac.authorization.k8s.io",
+        // Nobody reads its metrics here.
+        "create subjectaccessreviews.authorization.k8s.io",
+        "create tokenreviews.authentication.k8s.io",
+        "escalate roles.rbac.authorization.k8s.io",
+        "update tenants/finalizers.multitenancy.example.dev",
     ];
-    assert_eq!(rights.unused(), looked_up);
+    let mut unused = rights.unused();
+    unused.sort();
+    assert_eq!(unused, others);
 }
 
 #[sendo_test::test]
 async fn without_escalate_or_bind_it_cannot_grant_rights_it_does_not_have(cluster: TestCluster) {
     cluster.install::<Tenant>().await;
     let rights = cluster
-        .rights(&RIGHTS.replace(", escalate, bind]", "]"))
+        .rights(&RIGHTS.replace("  - bind\n  - escalate\n", ""))
         .await;
     let running = start(&rights, "first");
     cluster.create(&blue()).await;
@@ -480,6 +485,35 @@ async fn failures_of_the_api_delay_but_do_not_change_the_result(cluster: TestClu
         })
         .await;
     running.stop().await.unwrap();
+}
+
+#[test]
+fn what_is_checked_in_is_what_the_program_prints() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+    let check = std::process::Command::new(env!("CARGO_BIN_EXE_tenant"))
+        .args(["manifests", "--check", folder])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&check.stdout);
+    assert!(check.status.success(), "{said}");
+}
+
+#[sendo_test::test]
+async fn what_is_printed_is_valid_and_its_pods_run_under_the_restricted_standard(
+    cluster: TestCluster,
+) {
+    let program = manager(without_teams());
+    cluster
+        .deploy(&program, &sendo::manifests::Options::new(&program))
+        .await;
+    cluster
+        .until("the pod runs", |now| {
+            let name = "tenant-controller-system/tenant-controller";
+            let deployment = now.get::<k8s_openapi::api::apps::v1::Deployment>(name);
+            let status = deployment.and_then(|deployment| deployment.status);
+            status.is_some_and(|status| status.available_replicas == Some(1))
+        })
+        .await;
 }
 
 #[test]

@@ -14,12 +14,8 @@
 //! assert!(program.problems().is_empty());
 //! ```
 
-#[cfg(feature = "args")]
-mod args;
 mod config;
 mod definitions;
-#[cfg(feature = "args")]
-mod edge;
 mod elect;
 mod problems;
 mod rights;
@@ -46,13 +42,15 @@ use crate::reader::DeclaredRead;
 use crate::rights::{Right, Verbs};
 use crate::webhook::{self, Conversions, Convert, Reached, Registration, Webhook};
 
-#[cfg(feature = "args")]
-pub use args::Args;
 pub use config::{ClientOf, Config};
 pub use rights::RightsOptions;
 pub use runnable::{RunContext, Runnable, elected_alone, everywhere, on_leader};
 pub use running::Running;
 pub use stop::DidNotStop;
+#[cfg(feature = "args")]
+pub(crate) use stop::LET_GO;
+#[cfg(feature = "manifests")]
+pub(crate) use stop::longest_stop;
 
 /// A program that is declared first and run later.
 ///
@@ -62,6 +60,7 @@ pub use stop::DidNotStop;
 pub struct Manager {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
+    pub(crate) description: Option<String>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) runnables: Vec<Runnable>,
     pub(crate) reads: Vec<DeclaredRead>,
@@ -89,6 +88,7 @@ impl Manager {
         Manager {
             name: name.to_owned(),
             version: None,
+            description: None,
             controllers: Vec::new(),
             runnables: Vec::new(),
             reads: Vec::new(),
@@ -114,6 +114,12 @@ impl Manager {
     /// shows it when the program starts.
     pub fn version(mut self, version: &str) -> Self {
         self.version = Some(version.to_owned());
+        self
+    }
+
+    /// Says in a sentence what the program is for: `--help`, charts and bundles show it.
+    pub fn description(mut self, description: &str) -> Self {
+        self.description = Some(description.to_owned());
         self
     }
 

@@ -67,7 +67,7 @@ impl Running {
 
     /// Says whether leadership has run out while nothing here has noticed it.
     #[cfg(feature = "args")]
-    pub(super) fn overdue(&self) -> Box<dyn Fn() -> bool + Send> {
+    pub(crate) fn overdue(&self) -> Box<dyn Fn() -> bool + Send> {
         let elections = self.elections.clone();
         Box::new(move || {
             let elections = elections.lock();
@@ -77,7 +77,7 @@ impl Running {
 
     /// Names the parts that have not ended.
     #[cfg(feature = "args")]
-    pub(super) fn unfinished(&self) -> Box<dyn Fn() -> Vec<String> + Send> {
+    pub(crate) fn unfinished(&self) -> Box<dyn Fn() -> Vec<String> + Send> {
         let parts = self.parts.clone();
         Box::new(move || parts.running())
     }

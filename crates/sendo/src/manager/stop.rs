@@ -17,9 +17,18 @@ use super::run::Life;
 use super::webhooks::Served;
 use crate::controller::BusyKeys;
 
+/// How long the process takes to end at most, if every part needs all the time that it has: what a
+/// pod must be given before it is killed. The steps are those of [`Life::wind_down`].
+#[cfg(feature = "manifests")]
+pub(crate) fn longest_stop(shutdown_timeout: Duration, lease_duration: Duration) -> Duration {
+    let work = shutdown_timeout + LET_GO;
+    let servers = SERVERS + EVENTS + SERVERS + SERVERS;
+    work + lease_duration + servers + LET_GO
+}
+
 /// How long tasks that are cut off have to be gone. They are dropped where they
 /// wait for something, so those that are not gone by then do not wait.
-pub(super) const LET_GO: Duration = Duration::from_secs(1);
+pub(crate) const LET_GO: Duration = Duration::from_secs(1);
 
 /// How long the events that are still to be written may take, once nothing is
 /// left to tell of.

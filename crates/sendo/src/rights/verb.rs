@@ -79,6 +79,23 @@ impl Verbs {
         self.0 == 0
     }
 
+    /// The verb of a name, or every verb for `*`.
+    #[cfg(feature = "args")]
+    pub(crate) fn of_name(name: &str) -> Self {
+        let known = NAMES.iter().find(|known| known.1 == name);
+        known.map_or(Verbs::ALL, |(verb, _)| Verbs::from(*verb))
+    }
+
+    /// Those that are not among `others`.
+    pub fn without(self, others: Verbs) -> Self {
+        Verbs(self.0 & !others.0)
+    }
+
+    /// Those that are among `others` too.
+    pub fn only(self, others: Verbs) -> Self {
+        Verbs(self.0 & others.0)
+    }
+
     /// Whether this verb is among them.
     pub fn contains(self, verb: Verb) -> bool {
         self.0 & bit(verb) != 0

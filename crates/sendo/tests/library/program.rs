@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use k8s_openapi::api::core::v1::Namespace;
-use sendo::manager::Args;
+use sendo::command::Args;
 use sendo::rights::{Right, Verb};
 use sendo::{Manager, everywhere};
 

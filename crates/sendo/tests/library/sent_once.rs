@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use rcgen::{CertificateParams, KeyPair};
 use sendo::cache::{Cache, CacheOptions};
 use sendo::client::{Client, ClientOptions, Error, Rate, RateLimit};
-use sendo::manager::Args;
+use sendo::command::Args;
 use sendo::metrics::{ClientMetrics, Format, Registry};
 use sendo::{ObjectKey, World};
 use serde_json::{Value, json};

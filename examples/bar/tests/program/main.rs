@@ -1,4 +1,5 @@
 //! The whole program on a live cluster, in virtual time.
 
 mod controller;
+mod manifests;
 mod webhooks;

@@ -4,6 +4,7 @@ mod checks;
 mod day;
 mod deletion;
 mod managed;
+mod manifests;
 mod refusals;
 mod replicas;
 mod samples;

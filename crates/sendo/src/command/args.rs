@@ -7,18 +7,17 @@ use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use sendo_world::World;
 
-use super::edge::Edge;
-use super::stop::LET_GO;
-use super::{Config, Manager};
+use super::Command;
 use crate::cache::Namespaces;
 use crate::client::{Rate, connect};
 use crate::election::ElectionOptions;
 use crate::error::{Error, Result};
+use crate::manager::Config;
 
 /// What is logged by default. `kube_client` logs an error for every request that
 /// gets no answer, which is each attempt of each watch while the API server is away.
 #[cfg(feature = "logging")]
-const LOG: &str = "info,kube_client::client::builder=off";
+pub(super) const LOG: &str = "info,kube_client::client::builder=off";
 
 /// The flags every program has. Each can also be set in the environment.
 ///
@@ -26,12 +25,12 @@ const LOG: &str = "info,kube_client::client::builder=off";
 ///
 /// ```no_run
 /// use clap::Parser;
-/// use sendo::{Manager, manager::Args};
+/// use sendo::{Manager, command::Args};
 ///
 /// #[derive(Parser)]
 /// struct Flags {
 ///     /// How often the buckets are checked, in seconds
-///     #[arg(long, default_value_t = 60)]
+///     #[arg(long, global = true, default_value_t = 60)]
 ///     every: u64,
 ///     #[command(flatten)]
 ///     common: Args,
@@ -46,17 +45,22 @@ const LOG: &str = "info,kube_client::client::builder=off";
 /// ```
 #[derive(Clone, Debug, Parser)]
 pub struct Args {
+    /// What to do instead of running
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// The kubeconfig to use [default: $KUBECONFIG, then the cluster this runs in, then ~/.kube/config]
-    #[arg(long, value_name = "FILE", env = "SENDO_KUBECONFIG")]
+    #[arg(long, global = true, value_name = "FILE", env = "SENDO_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig
-    #[arg(long, value_name = "NAME", env = "SENDO_CONTEXT")]
+    #[arg(long, global = true, value_name = "NAME", env = "SENDO_CONTEXT")]
     pub context: Option<String>,
 
     /// Watch only these namespaces, separated by commas [default: all]
     #[arg(
         long,
+        global = true,
         value_name = "LIST",
         value_delimiter = ',',
         env = "SENDO_NAMESPACES"
@@ -66,6 +70,7 @@ pub struct Args {
     /// Watch all namespaces but these, separated by commas
     #[arg(
         long,
+        global = true,
         value_name = "LIST",
         value_delimiter = ',',
         env = "SENDO_EXCEPT_NAMESPACES",
@@ -74,32 +79,38 @@ pub struct Args {
     pub except_namespaces: Vec<String>,
 
     /// Install the program's own kinds, or bring them up to date, before anything starts
-    #[arg(long, env = "SENDO_INSTALL_KINDS")]
+    #[arg(long, global = true, env = "SENDO_INSTALL_KINDS")]
     pub install_kinds: bool,
 
     /// Workers of a controller, as `name=number`; can be given several times
-    #[arg(long, value_name = "NAME=N", value_delimiter = ',', value_parser = workers, env = "SENDO_WORKERS")]
+    #[arg(long, global = true, value_name = "NAME=N", value_delimiter = ',', value_parser = workers, env = "SENDO_WORKERS")]
     pub workers: Vec<(String, usize)>,
 
     /// Reconcile everything again every so many seconds [default: never]
-    #[arg(long, value_name = "SECONDS", env = "SENDO_RESYNC")]
+    #[arg(long, global = true, value_name = "SECONDS", env = "SENDO_RESYNC")]
     pub resync: Option<u64>,
 
     /// Send at most so many requests a second, and five times as many at once [default: no limit]
-    #[arg(long, value_name = "NUMBER", value_parser = rate, env = "SENDO_MAX_REQUESTS")]
+    #[arg(long, global = true, value_name = "NUMBER", value_parser = rate, env = "SENDO_MAX_REQUESTS")]
     pub max_requests: Option<Rate>,
 
     /// Elect a leader: run several replicas, one at a time does the work
-    #[arg(long, env = "SENDO_LEADER_ELECT")]
+    #[arg(long, global = true, env = "SENDO_LEADER_ELECT")]
     pub leader_elect: bool,
 
     /// The namespace of the leader's lease [default: this pod's namespace, or `default`]
-    #[arg(long, value_name = "NAME", env = "SENDO_LEADER_ELECT_NAMESPACE")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "SENDO_LEADER_ELECT_NAMESPACE"
+    )]
     pub leader_elect_namespace: Option<String>,
 
     /// Seconds that others wait for a leader that gives no sign
     #[arg(
         long,
+        global = true,
         value_name = "SECONDS",
         default_value_t = 15,
         env = "SENDO_LEASE_DURATION"
@@ -109,6 +120,7 @@ pub struct Args {
     /// Seconds after its last renewal in which a leader may still write
     #[arg(
         long,
+        global = true,
         value_name = "SECONDS",
         default_value = "10",
         value_parser = seconds,
@@ -119,6 +131,7 @@ pub struct Args {
     /// Seconds between two attempts to take or to renew the lease
     #[arg(
         long,
+        global = true,
         value_name = "SECONDS",
         default_value = "2",
         value_parser = seconds,
@@ -127,24 +140,40 @@ pub struct Args {
     pub retry_period: Duration,
 
     /// Serve metrics here, at /metrics
-    #[arg(long, value_name = "ADDRESS", env = "SENDO_METRICS_ADDRESS")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDRESS",
+        env = "SENDO_METRICS_ADDRESS"
+    )]
     pub metrics_address: Option<String>,
 
     /// Serve metrics through TLS, and only to who may `get /metrics`
-    #[arg(long, env = "SENDO_METRICS_SECURE")]
+    #[arg(long, global = true, env = "SENDO_METRICS_SECURE")]
     pub metrics_secure: bool,
 
     /// The folder with `tls.crt` and `tls.key` for that [default: a certificate signed by itself]
-    #[arg(long, value_name = "FOLDER", env = "SENDO_METRICS_CERTIFICATES")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        env = "SENDO_METRICS_CERTIFICATES"
+    )]
     pub metrics_certificates: Option<PathBuf>,
 
     /// Serve probes here, at /healthz and /readyz
-    #[arg(long, value_name = "ADDRESS", env = "SENDO_HEALTH_ADDRESS")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDRESS",
+        env = "SENDO_HEALTH_ADDRESS"
+    )]
     pub health_address: Option<String>,
 
     /// Seconds that work in flight has to end after a stop
     #[arg(
         long,
+        global = true,
         value_name = "SECONDS",
         default_value_t = 30,
         env = "SENDO_SHUTDOWN_TIMEOUT"
@@ -154,12 +183,12 @@ pub struct Args {
     /// What to log, such as `info` or `warn,my_controller=debug`. By default without kube's own
     /// line for each request that fails: a failure is logged once, by the caller, with its cause
     #[cfg(feature = "logging")]
-    #[arg(long, value_name = "FILTER", default_value = LOG, env = "RUST_LOG")]
+    #[arg(long, global = true, value_name = "FILTER", default_value = LOG, env = "RUST_LOG")]
     pub log: String,
 
     /// Log lines as JSON
     #[cfg(feature = "logging")]
-    #[arg(long, env = "SENDO_LOG_JSON")]
+    #[arg(long, global = true, env = "SENDO_LOG_JSON")]
     pub log_json: bool,
 }
 
@@ -196,7 +225,7 @@ impl Args {
         })
     }
 
-    fn chosen_namespaces(&self) -> Namespaces {
+    pub(super) fn chosen_namespaces(&self) -> Namespaces {
         let set = |names: &[String]| names.iter().cloned().collect();
         match (&self.namespaces[..], &self.except_namespaces[..]) {
             ([], []) => Namespaces::All,
@@ -206,7 +235,7 @@ impl Args {
     }
 
     /// The flag, then `KUBECONFIG`, then the cluster this runs in, then the file in the home folder.
-    async fn kube_config(&self) -> Result<kube::Config> {
+    pub(super) async fn kube_config(&self) -> Result<kube::Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..Default::default()
@@ -241,7 +270,7 @@ impl Args {
     }
 
     #[cfg(feature = "logging")]
-    fn start_logging(&self) -> Result<()> {
+    pub(super) fn start_logging(&self) -> Result<()> {
         let filter = tracing_subscriber::EnvFilter::try_new(&self.log).map_err(|error| {
             Error::terminal(format!(
                 "--log {:?} is not a filter: {error}; try `info`",
@@ -285,46 +314,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let span = span.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     span.filter(|span| !span.is_zero())
         .ok_or_else(|| format!("`{text}` is not a number of seconds, such as `2` or `0.5`"))
-}
-
-impl Manager {
-    /// The whole of a `main`: reads flags and environment, connects, runs until
-    /// Ctrl-C or SIGTERM, and stops in order. A second signal ends the process at once.
-    ///
-    /// The process ends in any case. A reconcile or a runnable that does not stop
-    /// is cut off when its time is over, named, and the error of this; one that
-    /// never waits for anything, so that it cannot be cut off, ends the process
-    /// there and then, with status 1. So it does when leadership is lost. A thread
-    /// of its own sees to that, which no such code can block.
-    ///
-    /// Must be called once, in the main task of a tokio runtime; it sets up logging
-    /// (feature `logging`; without it, the program does).
-    pub async fn run_from_args(self) -> Result<()> {
-        self.run_with(Args::parse()).await
-    }
-
-    /// The same with flags that were read before, beside those of one's own.
-    pub async fn run_with(self, args: Args) -> Result<()> {
-        #[cfg(feature = "logging")]
-        args.start_logging()?;
-        let world = World::real();
-        let config = args.config(self.name(), world.clone()).await?;
-        let limit = config.shutdown_timeout;
-        let edge = Edge::start()?;
-        let running = self.start(config)?;
-        edge.watch(&running, &world, limit);
-        let ended = running.ended().await;
-        edge.end();
-        let clock = world.clock();
-        if clock.timeout(LET_GO, world.tasks().stop()).await.is_none() {
-            // The runtime cannot be shut down as long as they go on.
-            let tasks = world.tasks().running();
-            let error = ended.err().map(|error| error.to_string());
-            tracing::error!(?tasks, error, "the process ends with tasks that do not");
-            std::process::exit(1);
-        }
-        ended
-    }
 }
 
 #[cfg(test)]

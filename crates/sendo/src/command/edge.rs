@@ -8,8 +8,8 @@ use std::time::Duration;
 use sendo_world::{Clock, Moment, Stop, World};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::running::Running;
 use crate::error::Result;
+use crate::manager::Running;
 
 /// How often the program's runtime shows that it runs, and how often it is looked at.
 const BEAT: Duration = Duration::from_millis(250);
