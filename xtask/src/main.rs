@@ -10,6 +10,7 @@ mod deny;
 mod e2e;
 mod features;
 mod golden;
+mod manifests;
 mod metadata;
 mod msrv;
 
@@ -31,6 +32,8 @@ enum Task {
     Deny,
     /// Check that the library builds with the features an application may choose.
     Features,
+    /// Check what the examples print with Helm, kustomize and the validator of operator bundles.
+    Manifests,
     /// Check that the workspace builds with the oldest Rust it supports.
     Msrv,
     /// Compare decoded protobuf with the published JSON of the same objects.
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Codegen(options) => codegen::run(&options),
         Task::Deny => deny::run(),
         Task::Features => features::run(),
+        Task::Manifests => manifests::run(),
         Task::Msrv => msrv::run(),
         Task::E2e(options) => e2e::run(&options),
         Task::Golden => golden::run(),

@@ -133,7 +133,7 @@ impl Drop for Server {
 /// # Errors
 ///
 /// When the build fails.
-pub(super) fn build(package: &str, program: &str, release: bool) -> anyhow::Result<PathBuf> {
+pub(crate) fn build(package: &str, program: &str, release: bool) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command

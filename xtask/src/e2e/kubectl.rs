@@ -73,14 +73,14 @@ fn parse_version(git_version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn cache_folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn cache_folder() -> anyhow::Result<PathBuf> {
     let absolute = |name| {
         let path = PathBuf::from(std::env::var_os(name)?);
         path.is_absolute().then_some(path)
     };
     absolute("XDG_CACHE_HOME")
         .or_else(|| Some(absolute("HOME")?.join(".cache")))
-        .context("no folder to install kubectl in: set XDG_CACHE_HOME")
+        .context("no folder to install tools in: set XDG_CACHE_HOME")
 }
 
 #[cfg(test)]

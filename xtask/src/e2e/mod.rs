@@ -21,6 +21,9 @@ mod play;
 mod report;
 mod session;
 
+pub(crate) use cluster::build;
+pub(crate) use kubectl::cache_folder;
+
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

@@ -86,13 +86,13 @@ fn annotate(model: &Model<'_>, item: &mut Item) {
     }
 }
 
-/// The name of the Certificate, its Issuer and, with an ending, its Secret: that of the Service.
+/// The name of the Certificate and its Issuer: that of the Service.
 fn name(model: &Model<'_>) -> String {
     format!("{}-webhooks", model.manager.name)
 }
 
 fn secret(model: &Model<'_>) -> String {
-    format!("{}-certificate", name(model))
+    format!("{}-webhook-certificates", model.manager.name)
 }
 
 /// What cert-manager makes the certificate by.
