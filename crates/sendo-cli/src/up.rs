@@ -59,6 +59,11 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
+    /// Serve StorageVersionMigrations and carry them out, as with the feature gate
+    /// StorageVersionMigrator of Kubernetes 1.36, which is off by default
+    #[arg(long)]
+    storage_version_migration: bool,
+
     #[command(flatten)]
     audit: AuditFlags,
 
@@ -184,6 +189,7 @@ impl Up {
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))),
             store: store.transpose()?,
             audit: self.audit.audit()?,
+            storage_version_migration: self.storage_version_migration,
             parts_on: Some(parts.clone()),
         })
     }

@@ -12,6 +12,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Ro
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 use sendo_server::{ApiServer, User};
+use sendo_workloads::storage_version_migration;
 
 /// The namespace of the controllers' accounts.
 const SYSTEM: &str = "kube-system";
@@ -146,7 +147,21 @@ struct ExtraRule {
     resources: &'static [&'static str],
 }
 
-const EXTRA_RULES: &[ExtraRule] = &[];
+/// The role of the migrator is one that only a server with its feature has.
+const EXTRA_RULES: &[ExtraRule] = &[
+    ExtraRule {
+        account: storage_version_migration::NAME,
+        verbs: &["list", "create", "patch"],
+        group: "*",
+        resources: &["*"],
+    },
+    ExtraRule {
+        account: storage_version_migration::NAME,
+        verbs: &["get"],
+        group: "apiextensions.k8s.io",
+        resources: &["customresourcedefinitions"],
+    },
+];
 
 fn extra_rules(account: &str) -> impl Iterator<Item = PolicyRule> {
     let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();

@@ -27,7 +27,7 @@ use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
 use sendo_server::{ApiServer, Authority, AuthorityError, Options, Serving, User};
 use sendo_store::Memory;
-use sendo_workloads::{Settings, TokenSigner};
+use sendo_workloads::{Settings, TokenSigner, storage_version_migration};
 use sendo_world::World;
 use tokio::runtime::Handle;
 
@@ -53,6 +53,10 @@ pub struct ClusterOptions {
     pub store: Option<Arc<dyn Store>>,
     /// Which requests the API server records in an audit log, and where. `None`, the default: none.
     pub audit: Option<Audit>,
+    /// Whether StorageVersionMigrations (`storagemigration.k8s.io/v1beta1`) are served, and the
+    /// controller runs that carries them out. A default cluster of Kubernetes 1.36 has neither;
+    /// `false` by default.
+    pub storage_version_migration: bool,
     /// The runtime of the controllers, the scheduler and the nodes. `None`, the default: the runtime
     /// that starts the cluster, which also runs the API server. With a runtime of their own they do
     /// not delay requests from outside.
@@ -68,6 +72,7 @@ impl Default for ClusterOptions {
             listen: None,
             store: None,
             audit: None,
+            storage_version_migration: false,
             parts_on: None,
         }
     }
@@ -176,12 +181,18 @@ impl Cluster {
             Some(store) => store,
             None => Arc::new(Memory::in_world(world, Retention::default())),
         };
-        let runs = |controller: &str| options.controllers.includes(controller);
+        let migrates = options.storage_version_migration;
+        let chosen = options.controllers;
+        let runs = |controller: &str| {
+            let is_on = migrates || controller != storage_version_migration::NAME;
+            is_on && chosen.includes(controller)
+        };
         let server = ApiServer::start(Options {
             require_service_accounts: runs("serviceaccount-controller"),
             protect_storage: runs("persistentvolume-protection-controller")
                 && runs("persistentvolumeclaim-protection-controller"),
             await_parts: true,
+            serve_storage_migrations: migrates,
             audit: options.audit,
             ..Options::new(store.clone(), world.clone())
         })
@@ -214,8 +225,7 @@ impl Cluster {
         };
         // All are started before the first is waited for: none needs another to become ready.
         let mut started = Vec::new();
-        let chosen = options.controllers;
-        let workloads = sendo_workloads::manager(&settings, |name| chosen.includes(name));
+        let workloads = sendo_workloads::manager(&settings, runs);
         let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
         if !names.is_empty() {
             let granted = identities::grant(&cluster.client(), &names).await;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Response;
 use parking_lot::{Mutex, RwLock};
+use sendo_apimachinery::resources::Resources;
 use sendo_apimachinery::schema::Types;
 use sendo_store::Store;
 use sendo_world::World;
@@ -66,6 +67,9 @@ pub struct Options {
     /// Whether `/readyz` fails until [`ApiServer::all_up`] is called, because
     /// more than the server makes the cluster. `false` by default.
     pub await_parts: bool,
+    /// Whether `storagemigration.k8s.io/v1beta1` is served, which a default server of Kubernetes
+    /// 1.36 does not. `false` by default.
+    pub serve_storage_migrations: bool,
 }
 
 impl Options {
@@ -82,6 +86,7 @@ impl Options {
             services: ServiceRanges::default(),
             audit: None,
             await_parts: false,
+            serve_storage_migrations: false,
         }
     }
 }
@@ -128,7 +133,12 @@ impl ApiServer {
         let store = options.store;
         let world = options.world.child("api-server");
         let types = Arc::new(Types::builtin());
-        let catalog = Catalog::builtin();
+        let features: &[&str] = match options.serve_storage_migrations {
+            true => &["StorageVersionMigrator"],
+            false => &[],
+        };
+        let resources = Resources::with_features(features);
+        let catalog = Catalog::of(&resources);
         let access = Access::new(&store, &world, &types, &catalog, options.tokens);
         let metrics = Arc::new(Metrics::default());
         let outbound = Arc::new(Outbound::new(&store, &world));
@@ -153,6 +163,7 @@ impl ApiServer {
             has_parts: options.await_parts,
             parts_are_up: AtomicBool::new(!options.await_parts),
             types,
+            resources,
             documents: Documents::default(),
             definitions: tokio::sync::Mutex::default(),
             catalog: RwLock::new(Arc::new(catalog)),

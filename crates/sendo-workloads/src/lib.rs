@@ -26,6 +26,7 @@ pub mod service_account_token;
 pub mod service_cidr;
 mod slices;
 pub mod storage_protection;
+pub mod storage_version_migration;
 pub mod taint_eviction;
 pub mod validating_admission_policy_status;
 
@@ -79,6 +80,9 @@ pub const CONTROLLERS: &[Initializer] = &[
     }),
     ("serviceaccount-token-controller", |settings| {
         service_account_token::controller(settings.token_signer.clone(), &settings.root_ca)
+    }),
+    (storage_version_migration::NAME, |_| {
+        storage_version_migration::controller()
     }),
     ("taint-eviction-controller", |_| {
         taint_eviction::controller()

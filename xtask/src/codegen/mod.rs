@@ -92,8 +92,27 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a default server serves this API version: every stable one, while
-/// alpha and beta versions are off unless an administrator asks for them.
+/// The versions that only a server with a feature serves, and which Sendo can serve.
+const OPTIONAL: &[(&str, &str, &str)] = &[(
+    "storagemigration.k8s.io",
+    "v1beta1",
+    "StorageVersionMigrator",
+)];
+
+/// The feature that an API version needs; none that a default server serves.
+fn feature_of(group: &str, version: &str) -> Option<&'static str> {
+    let found = OPTIONAL
+        .iter()
+        .find(|own| (own.0, own.1) == (group, version));
+    found.map(|own| own.2)
+}
+
+/// Whether facts are kept about an API version: every stable one, while alpha and beta versions
+/// are off unless an administrator asks for them, and those of [`OPTIONAL`].
+fn is_kept(group: &str, version: &str) -> bool {
+    is_stable(version) || feature_of(group, version).is_some()
+}
+
 fn is_stable(version: &str) -> bool {
     version
         .strip_prefix('v')

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
-use super::{Modules, is_stable};
+use super::{Modules, is_kept};
 
 const REFERENCE: &str = "#/components/schemas/";
 
@@ -59,7 +59,8 @@ impl Documents {
 fn served_path(file: &str) -> Option<String> {
     let path = file.strip_suffix("_openapi.json")?;
     let served = match path.split("__").collect::<Vec<_>>()[..] {
-        ["api", version] | ["apis", _, version] => is_stable(version),
+        ["api", version] => is_kept("", version),
+        ["apis", group, version] => is_kept(group, version),
         _ => true,
     };
     served.then(|| path.replace("__", "/"))

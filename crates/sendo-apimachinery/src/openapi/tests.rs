@@ -139,6 +139,7 @@ fn a_custom_resource_is_published_with_the_fields_of_every_object() {
         query: Vec::new(),
     };
     let resource = Resource {
+        feature: None,
         group: "stable.example.com".into(),
         version: "v1".into(),
         plural: "widgets".into(),

@@ -36,6 +36,8 @@ pub struct Resource {
     pub storage: Option<Storage>,
     /// Whether deleting answers with the object rather than with a `Status`.
     pub returns_deleted: bool,
+    /// The feature that a server needs to serve it; none that a default server serves.
+    pub feature: Option<String>,
     /// The columns of a table of its objects; never empty.
     pub columns: Vec<Column>,
 }
@@ -174,7 +176,17 @@ impl Resources {
     /// versions. Reading them takes some hundred microseconds; a server does it
     /// once and keeps the value.
     pub fn builtin() -> Self {
-        Self { all: text::read() }
+        Self::with_features(&[])
+    }
+
+    /// The same, and those that only a server with one of these features serves.
+    pub fn with_features(features: &[&str]) -> Self {
+        let mut all = text::read();
+        all.retain(|resource| {
+            let feature = resource.feature.as_deref();
+            feature.is_none_or(|feature| features.contains(&feature))
+        });
+        Self { all }
     }
 
     /// All resources, the core group's first.

@@ -8,17 +8,26 @@ const COLUMNS: &str = include_str!("../../facts/columns.txt");
 /// All resources of the facts, in their order.
 pub(super) fn read() -> Vec<Resource> {
     let mut all: Vec<Resource> = Vec::new();
-    let (mut group, mut version) = ("", "");
+    let (mut group, mut version, mut feature) = ("", "", None);
     for line in RESOURCES.lines().filter(|line| !line.starts_with('#')) {
         if let Some(group_version) = line.strip_prefix("group ") {
-            (group, version) = split(group_version);
+            let (named, needed) = match group_version.split_once(" feature=") {
+                Some((named, feature)) => (named, Some(feature)),
+                None => (group_version, None),
+            };
+            (group, version) = split(named);
+            feature = needed;
         } else if let Some(subresource) = line.strip_prefix("  ") {
             let parent = all.last_mut().expect("a subresource follows its resource");
             parent
                 .subresources
                 .push(read_subresource(group, version, subresource));
         } else {
-            all.push(read_resource(group, version, line.trim_start()));
+            let resource = read_resource(group, version, line.trim_start());
+            all.push(Resource {
+                feature: feature.map(str::to_owned),
+                ..resource
+            });
         }
     }
     read_columns(&mut all);
@@ -41,6 +50,7 @@ fn read_resource(group: &str, version: &str, line: &str) -> Resource {
         subresources: Vec::new(),
         storage: None,
         returns_deleted: false,
+        feature: None,
         columns: default_columns(),
     };
     for word in words {

@@ -109,23 +109,27 @@ impl Resource {
     }
 
     /// Whether what was stored at `at` is what the wire shows, but for kind and versions.
-    pub(crate) fn shows_stored(&self, at: Revision) -> bool {
+    pub(crate) fn shows_stored(&self, stored: &[u8], at: Revision) -> bool {
         self.is_stored_version()
             && !self
                 .custom
                 .as_ref()
-                .is_some_and(|custom| custom.must_refresh(at))
+                .is_some_and(|custom| custom.must_refresh(stored, at))
     }
 
-    /// The object that stored bytes hold, in the version that the engine works with.
+    /// The object that stored bytes hold, in the version that the engine works with: that of the
+    /// request for custom resources, else the one that is stored.
+    ///
+    /// What a webhook has to convert must have been brought into the version before
+    /// ([`crate::state::Server::in_version`]).
     pub(crate) fn decode(&self, stored: &[u8], at: Revision) -> Value {
         let mut object = stored_form::decode(stored, at, &self.stored);
         if let Some(custom) = self
             .custom
             .as_ref()
-            .filter(|custom| custom.must_refresh(at))
+            .filter(|custom| custom.must_refresh(stored, at))
         {
-            custom.refresh(&mut object);
+            custom.refresh(&mut object, stored);
         }
         object
     }
@@ -172,11 +176,17 @@ pub(crate) fn encode(
     object: &mut Value,
     managers: Option<&str>,
 ) -> Bytes {
-    match &resource.custom {
-        Some(custom) => custom.prepare_storage(object),
-        None => show(types, resource, object),
-    }
-    stored_form::encode_managed(object, managers)
+    let version = match &resource.custom {
+        Some(custom) => {
+            custom.prepare_storage(object);
+            Some(custom.versions.storage().api_version.as_str())
+        }
+        None => {
+            show(types, resource, object);
+            None
+        }
+    };
+    stored_form::encode_managed(object, managers, version)
 }
 
 /// Gives an object in its storage version the form that Go would show, if it is of a built-in kind.
@@ -234,10 +244,16 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// The built-in resources.
+    /// The built-in resources of a default server.
+    #[cfg(test)]
     pub(crate) fn builtin() -> Self {
+        Catalog::of(&Resources::builtin())
+    }
+
+    /// The built-in resources of a server, of those that there are facts about.
+    pub(crate) fn of(resources: &Resources) -> Self {
         let mut catalog = Catalog::default();
-        for facts in Resources::builtin().iter().filter(|facts| is_served(facts)) {
+        for facts in resources.iter().filter(|facts| is_served(facts)) {
             catalog.insert(Resource::builtin(facts));
         }
         catalog

@@ -5,6 +5,9 @@
 //! versions differ) and `resourceVersion` (which is the revision of the write).
 //! Stored JSON always begins with [`HEAD`], so the wire form is one splice: no
 //! reader without a selector ever decodes.
+//!
+//! A custom resource names the version that it is in, as its last member: its definition may
+//! store others in another version later.
 
 use std::io::Write;
 use std::ops::Range;
@@ -17,6 +20,24 @@ use serde_json::Value;
 
 /// How every stored object begins.
 pub(crate) const HEAD: &[u8] = b"{\"metadata\":{";
+
+/// An object as it is stored, and the revision of its last change.
+///
+/// Revision 0: it is not stored, as the outcome of a dry run is not.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) value: Bytes,
+    pub(crate) at: Revision,
+}
+
+impl From<&Entry> for Stored {
+    fn from(entry: &Entry) -> Self {
+        Stored {
+            value: entry.value.clone(),
+            at: entry.modified,
+        }
+    }
+}
 
 /// The kind and version that a wire form names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +67,16 @@ impl TypeMeta {
 
 /// The bytes to store for `object`.
 pub(crate) fn encode(object: &Value) -> Bytes {
-    encode_managed(object, None)
+    encode_managed(object, None, None)
 }
 
-/// The bytes to store for `object`, whose list of managers may be given as text.
-pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
+/// The bytes to store for `object`, whose list of managers may be given as text, and which may
+/// name the version it is in.
+pub(crate) fn encode_managed(
+    object: &Value,
+    managers: Option<&str>,
+    api_version: Option<&str>,
+) -> Bytes {
     let mut out = Vec::with_capacity(4096);
     out.extend_from_slice(HEAD);
     let mut metadata = ObjectWriter::new(&mut out);
@@ -81,6 +107,12 @@ pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
     if out.len() == rest_at + 1 {
         out.pop();
     }
+    if let Some(api_version) = api_version {
+        out.extend_from_slice(VERSION);
+        // Names of versions need no escapes.
+        out.extend_from_slice(api_version.as_bytes());
+        out.push(b'"');
+    }
     out.push(b'}');
     // It is kept for long: no room that it does not need, which giving some back
     // does not make sure of.
@@ -88,6 +120,24 @@ pub(crate) fn encode_managed(object: &Value, managers: Option<&str>) -> Bytes {
 }
 
 const MANAGERS: &str = "managedFields";
+
+/// How the version begins that a stored object names.
+const VERSION: &[u8] = b",\"apiVersion\":\"";
+
+/// The version that stored bytes name, and how long they are without it and what follows.
+fn version_in(stored: &[u8]) -> Option<(&str, usize)> {
+    let text = stored.strip_suffix(b"\"}")?;
+    let open = text.iter().rposition(|byte| *byte == b'"')?;
+    // No other member of an object itself has this name.
+    let before = text[..=open].strip_suffix(VERSION)?;
+    let version = std::str::from_utf8(&text[open + 1..]).ok()?;
+    Some((version, before.len()))
+}
+
+/// The `apiVersion` that stored bytes name.
+pub(crate) fn named_version(stored: &[u8]) -> Option<&str> {
+    version_in(stored).map(|(version, _)| version)
+}
 
 /// Why what is stored can be read.
 const STORED: &str = "stored objects are JSON of ours";
@@ -173,9 +223,14 @@ pub(crate) fn object(entry: &Entry) -> Arc<Value> {
         .get_or_init(|| serde_json::from_slice(&entry.value).expect(STORED))
 }
 
+/// The object that stored bytes hold, in its stored form.
+pub(crate) fn object_of(stored: &[u8]) -> Value {
+    serde_json::from_slice(stored).expect(STORED)
+}
+
 /// The object an entry holds, with its kind, version and resourceVersion.
 pub(crate) fn decode(stored: &[u8], at: Revision, types: &TypeMeta) -> Value {
-    let mut object: Value = serde_json::from_slice(stored).expect(STORED);
+    let mut object = object_of(stored);
     object["metadata"]["resourceVersion"] = at.to_string().into();
     object["kind"] = types.kind.as_str().into();
     object["apiVersion"] = types.api_version.as_str().into();
@@ -188,7 +243,10 @@ pub(crate) fn decode(stored: &[u8], at: Revision, types: &TypeMeta) -> Value {
 pub(crate) fn write(out: &mut Vec<u8>, types: Option<&TypeMeta>, at: Revision, stored: &[u8]) {
     out.reserve(stored.len() + 128);
     out.extend_from_slice(types.map_or(HEAD, |types| &types.head));
-    let rest = &stored[HEAD.len()..];
+    let (rest, end): (_, &[u8]) = match version_in(stored) {
+        None => (&stored[HEAD.len()..], b""),
+        Some((_, length)) => (&stored[HEAD.len()..length], b"}"),
+    };
     if at != Revision(0) {
         write!(out, "\"resourceVersion\":\"{at}\"").expect("memory takes every write");
         if rest.first() != Some(&b'}') {
@@ -196,6 +254,7 @@ pub(crate) fn write(out: &mut Vec<u8>, types: Option<&TypeMeta>, at: Revision, s
         }
     }
     out.extend_from_slice(rest);
+    out.extend_from_slice(end);
 }
 
 /// The stored form of an object's metadata alone.
@@ -268,6 +327,29 @@ mod tests {
         let stored = encode(&json!({ "data": data }));
         let expected = format!("{{\"metadata\":{{}},\"data\":{data}}}");
         assert_eq!(String::from_utf8(stored.into()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_version_that_is_named_is_replaced_by_that_of_the_reader() {
+        let named = |object: &Value| encode_managed(object, None, Some("example.dev/v1"));
+        let types = TypeMeta::new("example.dev", "v2", "X");
+        for object in [
+            json!({"metadata": {}}),
+            json!({"metadata": {"name": "a"}, "spec": {"ref": {"apiVersion": "v1"}}}),
+            json!({"metadata": {"name": "a"}, "text": ",\"apiVersion\":\"v7"}),
+            json!({"metadata": {"name": "a"}, "text": "\\"}),
+        ] {
+            let (plain, stored) = (encode(&object), named(&object));
+            assert_eq!(named_version(&plain), None, "{object}");
+            assert_eq!(named_version(&stored), Some("example.dev/v1"));
+            assert_eq!(wire(&stored, None, 4), wire(&plain, None, 4));
+            assert_eq!(
+                wire(&stored, Some(&types), 4)["apiVersion"],
+                "example.dev/v2"
+            );
+            let object = decode(&stored, Revision(4), &types);
+            assert_eq!(object, wire(&plain, Some(&types), 4));
+        }
     }
 
     #[test]

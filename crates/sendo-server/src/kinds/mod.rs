@@ -63,6 +63,7 @@ pub(crate) mod resources;
 mod secret;
 mod service_account;
 mod storage;
+mod storage_migration;
 pub(crate) mod value;
 mod workloads;
 mod writes;
@@ -341,6 +342,9 @@ fn other_rules(group: &str, kind: &str) -> Option<&'static Rules> {
         ("resource.k8s.io", "ResourceClaimTemplate") => const { &devices::CLAIM_TEMPLATE },
         ("resource.k8s.io", "ResourceSlice") => const { &devices::SLICE },
         ("scheduling.k8s.io", "PriorityClass") => const { &classes::PRIORITY_CLASS },
+        ("storagemigration.k8s.io", "StorageVersionMigration") => {
+            const { &storage_migration::RULES }
+        }
         _ => return None,
     })
 }

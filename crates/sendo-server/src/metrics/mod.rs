@@ -14,11 +14,13 @@
 //! - `staging/src/k8s.io/kube-aggregator/pkg/controllers/status/metrics/metrics.go`
 
 pub(crate) mod admission;
+pub(crate) mod conversion;
 pub(crate) mod page;
 pub(crate) mod requests;
 pub(crate) mod table;
 
 use admission::Admission;
+use conversion::Conversion;
 use page::{Description, Page};
 use requests::Requests;
 use table::{Counter, Gauge, Table};
@@ -28,6 +30,7 @@ use table::{Counter, Gauge, Table};
 pub(crate) struct Metrics {
     pub(crate) requests: Requests,
     pub(crate) admission: Admission,
+    pub(crate) conversion: Conversion,
     pub(crate) audit: Audit,
     pub(crate) aggregator: Aggregator,
     /// Connections whose clients did not shake hands.
@@ -39,6 +42,7 @@ impl Metrics {
     pub(crate) fn write(&self, page: &mut Page) {
         self.requests.write(page);
         self.admission.write(page);
+        self.conversion.write(page);
         self.audit.write(page);
         self.aggregator.write(page);
         let handshakes = Description {
@@ -54,6 +58,7 @@ impl Metrics {
     pub(crate) fn reset(&self) {
         self.requests.reset();
         self.admission.reset();
+        self.conversion.reset();
         self.audit.levels.clear();
         self.aggregator.unavailable_total.clear();
     }

@@ -23,7 +23,7 @@ use crate::catalog::Resource;
 use crate::catalog::custom::deletion::CLEANUP;
 use crate::catalog::custom::names::{self, Taken};
 use crate::catalog::custom::synced::{Synced, SyncedDefinitions};
-use crate::catalog::custom::{self, DefinitionState, GROUP, PLURAL, text};
+use crate::catalog::custom::{self, DefinitionState, GROUP, PLURAL, Versions, text};
 use crate::catalog::storage::{backend, time_text};
 use crate::catalog::stored_form;
 use crate::request::Request;
@@ -131,7 +131,12 @@ async fn sync_one(
     }
     let before = known.definitions.get(name);
     let versions = definition["spec"]["versions"].clone();
+    let conversion = definition["spec"]["conversion"].clone();
     let same_schema = before.is_some_and(|synced| synced.versions == versions);
+    let converts_alike = before.is_some_and(|synced| {
+        synced.conversion == conversion
+            && storage_version(&synced.versions) == storage_version(&versions)
+    });
     let mut synced = Synced {
         group,
         at: entry.modified,
@@ -142,12 +147,13 @@ async fn sync_one(
             _ => entry.modified,
         },
         versions,
+        conversion,
         established: names::is_established(&definition),
         terminating,
-        gone: before.map_or_else(
-            || server.world.tasks().stopping().child_token(),
-            |synced| synced.gone.clone(),
-        ),
+        gone: match before.filter(|_| converts_alike) {
+            Some(synced) => synced.gone.clone(),
+            None => server.world.tasks().stopping().child_token(),
+        },
     };
     let state = DefinitionState {
         since: entry.created,
@@ -161,8 +167,12 @@ async fn sync_one(
         Vec::new()
     };
     server.change_catalog(|catalog| catalog.put_definition(name, served));
+    if let Some(synced) = before.filter(|_| !converts_alike) {
+        // Watches show objects as they were converted: they begin anew, as in Kubernetes.
+        synced.gone.cancel();
+    }
     if terminating {
-        if !finalize(server, definitions, entry, definition, &now).await? {
+        if !finalize(server, definitions, entry, definition, &state, &now).await? {
             return Ok(None);
         }
         // Objects with finalizers remain: `object_gone` synchronizes again when one is removed.
@@ -221,6 +231,7 @@ async fn finalize(
     definitions: &Arc<Resource>,
     entry: &Entry,
     mut definition: Value,
+    state: &DefinitionState,
     now: &str,
 ) -> Result<bool, Status> {
     if !Meta::new(&definition)
@@ -241,7 +252,7 @@ async fn finalize(
         write_status(server, definitions, entry, &definition, status).await?;
         return Ok(false);
     }
-    if !delete_objects(server, &definition).await? {
+    if !delete_objects(server, &definition, state).await? {
         return Ok(true);
     }
     let rest: Vec<String> = Meta::new(&definition)
@@ -265,21 +276,33 @@ async fn finalize(
     }
 }
 
-/// Deletes every object of a definition. Returns whether none is left.
-async fn delete_objects(server: &Arc<Server>, definition: &Value) -> Result<bool, Status> {
-    let catalog = server.catalog();
-    let spec = &definition["spec"];
-    let plural = text(&definition["status"]["acceptedNames"]["plural"]);
-    let mut versions = spec["versions"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default()
-        .iter();
-    let resource = versions
-        .find_map(|version| catalog.find(text(&spec["group"]), text(&version["name"]), plural));
-    let Some(resource) = resource else {
+/// The name of the version that is stored.
+fn storage_version(versions: &Value) -> &Value {
+    let mut all = versions.as_array().into_iter().flatten();
+    let storage = all.find(|version| version["storage"] == true);
+    storage.map_or(&Value::Null, |version| &version["name"])
+}
+
+/// Deletes every object of a definition, each in the version in which it is stored: no webhook is
+/// asked, which may be gone already. Returns whether none is left.
+async fn delete_objects(
+    server: &Arc<Server>,
+    definition: &Value,
+    state: &DefinitionState,
+) -> Result<bool, Status> {
+    let Some(versions) = Versions::of(definition) else {
         return Ok(true);
     };
+    let resource_of = |api_version: &str| {
+        let name = api_version.rsplit('/').next().unwrap_or_default();
+        custom::resource_as_stored(definition, name, state).map(Arc::new)
+    };
+    let storage = versions.storage().api_version.as_str();
+    let Some(storage_resource) = resource_of(storage) else {
+        return Ok(true);
+    };
+    let mut resources = BTreeMap::from([(storage, Arc::clone(&storage_resource))]);
+    let resource = &storage_resource;
     let prefix = resource.keys.collection(None);
     let page = server
         .store
@@ -296,6 +319,12 @@ async fn delete_objects(server: &Arc<Server>, definition: &Value) -> Result<bool
             namespace,
             ..ResourcePath::default()
         };
+        let version = versions.of_stored(&entry.value);
+        let version = version.map_or(storage, |version| version.api_version.as_str());
+        if !resources.contains_key(version) {
+            resources.extend(resource_of(version).map(|resource| (version, resource)));
+        }
+        let resource = resources.get(version).unwrap_or(&storage_resource);
         let call = Call {
             server,
             request: &request,

@@ -20,11 +20,11 @@ const JSON: &str = "application/json";
 
 /// Answers a path below `/openapi/v3`; empty for the index.
 pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> ApiResponse {
-    let resources = Resources::builtin();
+    let resources = &server.resources;
     let catalog = server.catalog();
     let publisher = Publisher {
         types: &server.types,
-        resources: &resources,
+        resources,
         describe: &|_, _| None,
     };
     if path.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn answer(server: &Server, request: &Request, path: &str) -> ApiRespo
     }
     let hash = publisher.hash(path);
     document(server, request, path, hash, || {
-        built_in(server, &resources, path)
+        built_in(server, resources, path)
     })
 }
 
@@ -104,11 +104,11 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
     let Some(written) = negotiate::first_of(accept, &VERSION_TWO) else {
         return ApiResponse::Empty(StatusCode::NOT_ACCEPTABLE);
     };
-    let resources = Resources::builtin();
+    let resources = &server.resources;
     let catalog = server.catalog();
     let publisher = Publisher {
         types: &server.types,
-        resources: &resources,
+        resources,
         describe: &|_, _| None,
     };
     let paths = publisher.paths();
@@ -125,7 +125,7 @@ pub(crate) fn version_two(server: &Server, request: &Request, about: &Value) -> 
     let json = server.documents.get_or_make("v2", &tag, || {
         let built_in = paths
             .iter()
-            .filter_map(|path| built_in(server, &resources, path));
+            .filter_map(|path| built_in(server, resources, path));
         let custom = custom_paths
             .iter()
             .filter_map(|(path, _)| custom(server, &catalog, path));

@@ -61,7 +61,7 @@ fn status(call: &Call<'_>, part: &str) -> Stored {
         "conditions": [{"type": "Healthy", "status": status, "message": message}],
     });
     Stored {
-        value: call.encode(&mut object),
+        value: call.server.encode(call.resource, &mut object),
         at: Revision(0),
     }
 }

@@ -16,11 +16,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let wanted = version(call.request.query.text("resourceVersion"))?;
     call.server.reach(wanted).await?;
     let entry = call.entry().await?;
-    let stored = Stored {
-        value: entry.value.clone(),
-        at: entry.modified,
-    };
-    view::object(call, StatusCode::OK, &stored)
+    view::saved(call, StatusCode::OK, Stored::from(&*entry)).await
 }
 
 /// Reads the `resourceVersion` of a read of one object or of a watch.

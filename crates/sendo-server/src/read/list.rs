@@ -7,7 +7,7 @@ use http::StatusCode;
 use sendo_apimachinery::Status;
 use sendo_apimachinery::decode::{self as reader, Format};
 use sendo_apimachinery::patch::json_type;
-use sendo_store::{At, Entry, Error, KeyRange, Page, Revision};
+use sendo_store::{At, Error, KeyRange, Page, Revision};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -129,7 +129,7 @@ pub(crate) async fn collect(
         // All pages of one answer show one state.
         at = At::Revision(page.revision);
         let last = page.entries.last().map(|entry| entry.key.clone());
-        items.extend(chosen(call, selection, &page));
+        items.extend(chosen(call, selection, &page).await?);
         let more = page.remaining > 0;
         if let Some(last) = last.filter(|_| more) {
             if limit.is_none_or(|limit| items.len() < limit) {
@@ -155,18 +155,20 @@ pub(crate) async fn collect(
     }
 }
 
-fn chosen(call: &Call<'_>, selection: &Selection, page: &Page) -> Vec<Stored> {
-    let everything = selection.is_everything();
-    let is_meant =
-        |entry: &Entry| selection.may_match(&entry.key) && selection.matches(&call.decode(entry));
+/// The objects of a page that are selected, in the version of the request.
+async fn chosen(
+    call: &Call<'_>,
+    selection: &Selection,
+    page: &Page,
+) -> Result<Vec<Stored>, Status> {
     let entries = page.entries.iter();
-    entries
-        .filter(|entry| everything || is_meant(entry))
-        .map(|entry| Stored {
-            value: entry.value.clone(),
-            at: entry.modified,
-        })
-        .collect()
+    let may_match = entries.filter(|entry| selection.may_match(&entry.key));
+    let stored = may_match.map(|entry| Stored::from(&**entry)).collect();
+    let mut stored = call.server.in_version(call.resource, stored).await?;
+    if !selection.is_everything() {
+        stored.retain(|item| selection.matches(&call.resource.decode(&item.value, item.at)));
+    }
+    Ok(stored)
 }
 
 /// Which state to read, from which key on, and how much of it.

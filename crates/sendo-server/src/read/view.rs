@@ -19,14 +19,7 @@ use crate::request::negotiate::{MetaVersion, View};
 use crate::state::Server;
 use crate::state::call::Call;
 
-/// An object as it is stored, and the revision of its last change.
-///
-/// Revision 0: it is not stored, as the outcome of a dry run is not.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    pub(crate) value: Bytes,
-    pub(crate) at: Revision,
-}
+pub(crate) use crate::catalog::stored_form::Stored;
 
 /// A page of a collection.
 #[derive(Debug)]
@@ -37,7 +30,17 @@ pub(crate) struct List {
     pub(crate) remaining: Option<u64>,
 }
 
-/// Answers with one object.
+/// Answers with an object as it was stored, in the version of the request.
+pub(crate) async fn saved(
+    call: &Call<'_>,
+    code: StatusCode,
+    stored: Stored,
+) -> Result<ApiResponse, Status> {
+    object(call, code, &call.in_version(stored).await?)
+}
+
+/// Answers with one object, which is in the version of the request or is converted without a
+/// webhook.
 pub(crate) fn object(
     call: &Call<'_>,
     code: StatusCode,
@@ -153,7 +156,7 @@ pub(crate) fn in_version<'a>(
     resource: &Resource,
     stored: &'a Stored,
 ) -> Cow<'a, [u8]> {
-    if resource.shows_stored(stored.at) {
+    if resource.shows_stored(&stored.value, stored.at) {
         return Cow::Borrowed(&stored.value);
     }
     let object = resource.decode(&stored.value, stored.at);

@@ -36,6 +36,8 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// The least a watch lasts if its client names no time; it is drawn up to twice that.
 const LEAST_SECONDS: u64 = 1800;
+/// How many objects of the initial state a webhook is sent at a time.
+const CONVERTED_TOGETHER: usize = 100;
 /// Events that are there at the same time travel together up to about this size.
 const CHUNK: usize = 32 * 1024;
 
@@ -80,6 +82,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<ApiResponse, Status> {
         initial,
         closes: closes_with_bookmark(&options),
         changes,
+        unconverted: VecDeque::new(),
         ready: VecDeque::new(),
         bookmarks: options.bookmarks,
         deadline,
@@ -92,6 +95,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<ApiResponse, Status> {
             )
             .clone(),
         clock,
+        stopping: call.server.world.tasks().stopping().clone(),
         ended: false,
     };
     feed.arm(now);
@@ -228,6 +232,8 @@ struct Feed {
     /// Whether a bookmark says so then.
     closes: bool,
     changes: Watch,
+    /// Changes that a webhook still has to convert.
+    unconverted: VecDeque<Arc<Change>>,
     /// Events that are encoded and not yet read.
     ready: VecDeque<Bytes>,
     bookmarks: bool,
@@ -236,13 +242,19 @@ struct Feed {
     wake: Moment,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
     clock: Clock,
+    /// Ends the watch after what has happened.
     stop: Stop,
+    /// The server stops: no webhook is waited for.
+    stopping: Stop,
     ended: bool,
 }
 
 impl Feed {
     /// Writes as much of the initial state as travels together.
     async fn go_on_with(&mut self, mut initial: Initial) {
+        if self.events.are_converted() {
+            return self.convert_initial(initial).await;
+        }
         let mut chunk = Vec::new();
         let mut outcome = Ok(true);
         while chunk.len() < CHUNK {
@@ -270,12 +282,60 @@ impl Feed {
         }
         match outcome {
             Ok(true) => self.initial = Some(initial),
-            Ok(false) if self.closes => {
-                let end = self.events.bookmark(self.changes.progress(), true);
-                self.push(end);
+            Ok(false) => self.close_initial(),
+            Err(error) => self.fail(&too_old(error)),
+        }
+    }
+
+    /// Says that the initial state has been sent, if the client wants to know.
+    fn close_initial(&mut self) {
+        if self.closes {
+            let end = self.events.bookmark(self.changes.progress(), true);
+            self.push(end);
+        }
+    }
+
+    /// Has a webhook convert as much of the initial state as goes well together, and writes it.
+    async fn convert_initial(&mut self, mut initial: Initial) {
+        let mut batch = Vec::new();
+        while batch.len() < CONVERTED_TOGETHER {
+            match initial.next().await {
+                Some(Ok(stored)) => batch.push(stored),
+                Some(Err(error)) => return self.fail(&too_old(error)),
+                None => break,
             }
-            Ok(false) => {}
-            Err(error) => self.fail(error),
+        }
+        let is_last = batch.len() < CONVERTED_TOGETHER;
+        let stored = match self.events.in_version(batch).await {
+            Ok(stored) => stored,
+            Err(status) => return self.fail(&status),
+        };
+        for item in stored {
+            if self.selection.is_everything() || self.selection.matches(&self.events.decode(&item))
+            {
+                let mut event = Vec::new();
+                self.events.write(&mut event, EventType::Added, &item);
+                self.push(event.into());
+            }
+        }
+        match is_last {
+            true => self.close_initial(),
+            false => self.initial = Some(initial),
+        }
+    }
+
+    /// Has a webhook convert the objects of a change, and writes its event. A change that cannot
+    /// be shown ends the watch, with the reason: a client that reads the collection is told the
+    /// same.
+    async fn convert_change(&mut self, change: Arc<Change>) {
+        let converted = tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => return self.ended = true,
+            converted = self.events.convert(&change) => converted,
+        };
+        match converted {
+            Ok(()) => self.write_change(&change),
+            Err(status) => self.fail(&status),
         }
     }
 
@@ -288,6 +348,10 @@ impl Feed {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 return Some(self.with_more(bytes));
+            }
+            if let Some(change) = self.unconverted.pop_front() {
+                self.convert_change(change).await;
+                continue;
             }
             if self.ended {
                 return None;
@@ -331,7 +395,12 @@ impl Feed {
 
     /// Takes in what has happened next, if anything has; whether it did.
     fn take_next(&mut self) -> bool {
-        if self.ended || self.initial.is_some() {
+        let waits = self.initial.is_some() || !self.unconverted.is_empty();
+        !waits && self.take_any()
+    }
+
+    fn take_any(&mut self) -> bool {
+        if self.ended {
             return false;
         }
         let next = self.changes.next().now_or_never();
@@ -344,7 +413,7 @@ impl Feed {
 
     /// Ends the watch after what has happened already.
     fn finish(&mut self) {
-        while self.take_next() {}
+        while self.take_any() {}
         self.ended = true;
     }
 
@@ -381,14 +450,24 @@ impl Feed {
     fn take(&mut self, batch: Option<Result<Batch, Error>>) {
         let batch = match batch {
             Some(Ok(batch)) => batch,
-            Some(Err(error)) => return self.fail(error),
+            Some(Err(error)) => return self.fail(&too_old(error)),
             None => return self.ended = true,
         };
+        if self.events.are_converted() {
+            let changes = batch.changes.iter();
+            let may_match = changes.filter(|change| self.selection.may_match(&change.key));
+            self.unconverted.extend(may_match.cloned());
+            return;
+        }
         for change in batch.changes.iter() {
-            if let Some(kind) = self.event_type(change) {
-                let event = self.events.of_change(kind, change);
-                self.push(event);
-            }
+            self.write_change(change);
+        }
+    }
+
+    fn write_change(&mut self, change: &Arc<Change>) {
+        if let Some(kind) = self.event_type(change) {
+            let event = self.events.of_change(kind, change);
+            self.push(event);
         }
     }
 
@@ -415,8 +494,10 @@ impl Feed {
         }
     }
 
-    fn fail(&mut self, error: Error) {
-        let failure = self.events.failure(&too_old(error));
+    /// Ends the watch with an error.
+    fn fail(&mut self, status: &Status) {
+        let failure = self.events.failure(status);
+        self.unconverted.clear();
         self.push(failure);
         self.ended = true;
     }

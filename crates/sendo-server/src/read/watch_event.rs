@@ -1,7 +1,8 @@
 //! Encodes the events of a watch.
 //!
 //! A change is encoded once for each form in which it is watched: the
-//! bytes are kept beside the change and shared by all who watch in that form.
+//! bytes are kept beside the change and shared by all who watch in that form. What a
+//! webhook has to convert is kept beside it too, and converted before the event is encoded.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use sendo_apimachinery::{Status, protobuf};
 use sendo_store::{Change, Revision};
 use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
 
 use crate::catalog::Resource;
 use crate::catalog::stored_form;
@@ -62,6 +64,38 @@ struct Derived {
     now: OnceLock<Arc<Value>>,
     before: OnceLock<Arc<Value>>,
     encoded: Mutex<Vec<Encoded>>,
+    converted: Mutex<Vec<Arc<Converted>>>,
+}
+
+impl Derived {
+    /// What is converted to a version.
+    fn in_version(&self, api_version: &str) -> Arc<Converted> {
+        let mut all = self.converted.lock();
+        if let Some(known) = all.iter().find(|own| own.api_version == api_version) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Converted {
+            api_version: api_version.to_owned(),
+            before: OnceCell::new(),
+            now: OnceCell::new(),
+        });
+        all.push(Arc::clone(&new));
+        new
+    }
+}
+
+/// The object before and after a change in one version, once a webhook has converted it.
+struct Converted {
+    api_version: String,
+    before: OnceCell<Bytes>,
+    now: OnceCell<Bytes>,
+}
+
+/// An object of a change.
+#[derive(Clone, Copy)]
+enum Side {
+    Before,
+    Now,
 }
 
 struct Encoded {
@@ -89,8 +123,64 @@ impl Events {
         self.resource.decode(&stored.value, stored.at)
     }
 
+    /// Whether a webhook has to convert what is shown.
+    pub(crate) fn are_converted(&self) -> bool {
+        self.resource.has_conversion_webhook()
+    }
+
+    /// Stored objects in the version that is shown.
+    pub(crate) async fn in_version(&self, stored: Vec<Stored>) -> Result<Vec<Stored>, Status> {
+        self.server.in_version(&self.resource, stored).await
+    }
+
+    /// Has the objects of a change converted, once for all who watch this version, before any
+    /// other method is given the change. One that failed is converted again for the next.
+    pub(crate) async fn convert(&self, change: &Change) -> Result<(), Status> {
+        let derived = change.memo.get_or_init(Derived::default);
+        let converted = derived.in_version(&self.resource.types.api_version);
+        for (entry, place) in [
+            (&change.before, &converted.before),
+            (&change.now, &converted.now),
+        ] {
+            if let Some(entry) = entry {
+                let convert = async || {
+                    let mut all = self.in_version(vec![Stored::from(&**entry)]).await?;
+                    Ok::<_, Status>(all.remove(0).value)
+                };
+                place.get_or_try_init(convert).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of an object of a change, in the version that is shown.
+    fn value(&self, change: &Change, side: Side) -> Option<(Bytes, Revision)> {
+        let entry = match side {
+            Side::Before => change.before.as_ref()?,
+            Side::Now => change.now.as_ref()?,
+        };
+        if !self.are_converted() {
+            return Some((entry.value.clone(), entry.modified));
+        }
+        let derived = change.memo.get_or_init(Derived::default);
+        let converted = derived.in_version(&self.resource.types.api_version);
+        let place = match side {
+            Side::Before => &converted.before,
+            Side::Now => &converted.now,
+        };
+        Some((place.get()?.clone(), entry.modified))
+    }
+
+    fn decode_side(&self, change: &Change, side: Side) -> Option<Arc<Value>> {
+        let (value, at) = self.value(change, side)?;
+        Some(Arc::new(self.resource.decode(&value, at)))
+    }
+
     /// What a change made of the object, decoded once for all.
     pub(crate) fn now(&self, change: &Change) -> Option<Arc<Value>> {
+        if self.are_converted() {
+            return self.decode_side(change, Side::Now);
+        }
         let entry = change.now.as_ref()?;
         let derived = change.memo.get_or_init(Derived::default);
         let decode = || Arc::new(self.resource.decode(&entry.value, entry.modified));
@@ -99,6 +189,9 @@ impl Events {
 
     /// What the object was before a change, decoded once for all.
     pub(crate) fn before(&self, change: &Change) -> Option<Arc<Value>> {
+        if self.are_converted() {
+            return self.decode_side(change, Side::Before);
+        }
         let entry = change.before.as_ref()?;
         let derived = change.memo.get_or_init(Derived::default);
         let decode = || Arc::new(self.resource.decode(&entry.value, entry.modified));
@@ -107,16 +200,15 @@ impl Events {
 
     /// The event of a change. A deletion shows the last state, at the revision of the deletion.
     pub(crate) fn of_change(&mut self, kind: EventType, change: &Change) -> Bytes {
-        let shown = if kind == EventType::Deleted {
-            &change.before
-        } else {
-            &change.now
+        let side = match kind {
+            EventType::Deleted => Side::Before,
+            _ => Side::Now,
         };
-        let Some(entry) = shown else {
+        let Some((value, _)) = self.value(change, side) else {
             return Bytes::new();
         };
         let stored = Stored {
-            value: entry.value.clone(),
+            value,
             at: change.revision,
         };
         if matches!(self.view, View::Table(_)) {

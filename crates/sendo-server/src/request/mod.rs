@@ -2,6 +2,7 @@
 
 pub(crate) mod audit_annotations;
 pub(crate) mod body;
+pub(crate) mod conversions;
 pub(crate) mod delete_options;
 pub(crate) mod in_flight;
 pub(crate) mod negotiate;
@@ -20,11 +21,12 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use sendo_apimachinery::{FieldSelector, Status};
 use serde_json::Value;
 
 use self::audit_annotations::AuditAnnotations;
+use self::conversions::Conversions;
 use self::path::{Target, Verb};
 use crate::request::negotiate::Form;
 use crate::request::query::Query;
@@ -68,6 +70,7 @@ pub(crate) struct Request {
     sent_object: Mutex<Option<Value>>,
     /// How long webhooks took, in nanoseconds.
     webhook_time: AtomicU64,
+    conversions: Mutex<Conversions>,
 }
 
 impl Request {
@@ -103,7 +106,13 @@ impl Request {
             annotations: Mutex::default(),
             sent_object: Mutex::default(),
             webhook_time: AtomicU64::new(0),
+            conversions: Mutex::default(),
         }
+    }
+
+    /// Objects that were converted for the tracking of field managers.
+    pub(crate) fn conversions(&self) -> MutexGuard<'_, Conversions> {
+        self.conversions.lock()
     }
 
     /// A request that the server makes of itself.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::catalog::Resource;
 use crate::catalog::storage::backend;
+use crate::catalog::stored_form::Stored;
 use crate::kinds::Cx;
 use crate::request::Request;
 use crate::request::path::ResourcePath;
@@ -92,14 +93,31 @@ impl<'a> Call<'a> {
         Ok(found.map_err(backend)?.entry)
     }
 
-    /// The object an entry holds, in its storage version.
+    /// The object of a built-in kind that an entry holds, in its storage version.
     pub(crate) fn decode(&self, entry: &Entry) -> Value {
         self.resource.decode(&entry.value, entry.modified)
     }
 
-    /// The bytes to store for an object in its storage version, as Go would show it.
-    pub(crate) fn encode(&self, object: &mut Value) -> Bytes {
-        self.server.encode(self.resource, object)
+    /// The object an entry holds: in the version of the request for custom resources, else in its
+    /// storage version.
+    pub(crate) async fn read(&self, entry: &Entry) -> Result<Value, Status> {
+        let stored = self.in_version(Stored::from(entry)).await?;
+        Ok(self.resource.decode(&stored.value, stored.at))
+    }
+
+    /// What is stored in the version of the request, if a webhook has to convert it.
+    pub(crate) async fn in_version(&self, stored: Stored) -> Result<Stored, Status> {
+        if !self.resource.has_conversion_webhook() {
+            return Ok(stored);
+        }
+        let mut all = self.server.in_version(self.resource, vec![stored]).await?;
+        Ok(all.remove(0))
+    }
+
+    /// The bytes to store for an object as [`Call::read`] gives it.
+    pub(crate) async fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
+        let server = self.server;
+        server.encode_for_storage(self.resource, object, None).await
     }
 
     /// The kind that a refusal of `object` names: custom resources name their own.

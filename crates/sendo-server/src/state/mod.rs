@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod call;
+mod conversion;
 pub(crate) mod create_permission;
 pub(crate) mod decode;
 pub(crate) mod documents;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::{Mutex, RwLock};
 use sendo_apimachinery::Status;
+use sendo_apimachinery::resources::Resources;
 use sendo_apimachinery::schema::{Types, show_as_stored};
 use sendo_store::{KeyRange, Revision, Store};
 use sendo_world::World;
@@ -75,6 +77,8 @@ pub(crate) struct Server {
     pub(crate) parts_are_up: AtomicBool,
     /// The types of built-in kinds.
     pub(crate) types: Arc<Types>,
+    /// The facts about the built-in resources that are served.
+    pub(crate) resources: Resources,
     /// OpenAPI documents that were requested.
     pub(crate) documents: Documents,
     /// The definitions of custom resources that the catalog shows.

@@ -13,6 +13,7 @@
 
 mod answer;
 mod config;
+pub(crate) mod review;
 #[cfg(test)]
 mod tests;
 
@@ -48,6 +49,9 @@ pub(crate) enum CallError {
     /// The call failed: `failed to call webhook: …` in admission.
     #[error("{0}")]
     Call(String),
+    /// The webhook answered without success; the text is as that of a call that failed.
+    #[error("{0}")]
+    Answer(String),
 }
 
 /// Calls webhooks.
@@ -81,7 +85,7 @@ impl Webhooks {
             review,
         };
         let answer = call.run().await?;
-        answer.into_body().map_err(CallError::Call)
+        answer.into_body().map_err(CallError::Answer)
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) async fn apply(call: &Call<'_>, strategy: Strategy) -> Result<ApiResp
     } else {
         StatusCode::OK
     };
-    view::object(call, code, &saved.stored)
+    view::saved(call, code, saved.stored).await
 }
 
 /// What the configuration makes of a stored object, in its storage version.

@@ -27,7 +27,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<ApiResponse, Status> {
     };
     let body = |_: Option<&Value>| new_object(call, decode::object(call, &options)?);
     let saved = super::save(call, change, body).await?;
-    view::object(call, StatusCode::CREATED, &saved.stored)
+    view::saved(call, StatusCode::CREATED, saved.stored).await
 }
 
 /// A decoded object of the request's version as a new one; its writer owns what it sent.

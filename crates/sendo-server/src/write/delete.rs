@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use sendo_apimachinery::status::{self, Details};
@@ -20,7 +21,7 @@ use serde_json::Value;
 use super::Writer;
 use super::allocation;
 use crate::catalog::custom::deletion;
-use crate::catalog::storage::time_text;
+use crate::catalog::storage::{backend, time_text};
 use crate::kinds::Dependents;
 use crate::read::answer::ApiResponse;
 use crate::read::view::{self, Stored};
@@ -70,7 +71,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let outcome = super::remove(call, call.name(), &options, Writer::Client).await?;
     let returns_object = call.resource.facts.returns_deleted;
     match outcome {
-        Outcome::Gone(stored) if returns_object => view::object(call, StatusCode::OK, &stored),
+        Outcome::Gone(stored) if returns_object => view::saved(call, StatusCode::OK, stored).await,
         Outcome::Gone(stored) => Ok(done(call, &stored)),
         Outcome::Pending(stored) => {
             let accepted = options.orphan_dependents == Some(false);
@@ -79,9 +80,11 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<ApiResponse, Status> {
             } else {
                 StatusCode::OK
             };
-            view::object(call, code, &stored)
+            view::saved(call, code, stored).await
         }
-        Outcome::Unchanged(stored) if returns_object => view::object(call, StatusCode::OK, &stored),
+        Outcome::Unchanged(stored) if returns_object => {
+            view::saved(call, StatusCode::OK, stored).await
+        }
         Outcome::Unchanged(stored) => Ok(done(call, &stored)),
     }
 }
@@ -125,51 +128,49 @@ pub(super) enum Step {
     Leave,
 }
 
-/// Writes what a deletion does, and what else is claimed with it.
+/// Writes what a deletion does, and what else is claimed with it. `None` if somebody else was
+/// faster.
 pub(super) async fn commit(
     call: &Call<'_>,
     entry: &Entry,
     step: Step,
     claims: Claims,
     options: &DeleteOptions,
-) -> Result<Outcome, Error> {
-    let store = &call.server.store;
+) -> Result<Option<Outcome>, Status> {
     let guarded = |at: Revision| Transaction::new().unchanged(entry.key.clone(), at);
-    let as_is = || Stored {
-        value: entry.value.clone(),
-        at: entry.modified,
+    let stored = |value: &Bytes, at: Revision| Stored {
+        value: value.clone(),
+        at,
     };
-    match step {
-        Step::Leave => Ok(Outcome::Unchanged(as_is())),
-        Step::Delete if options.is_dry_run() => Ok(Outcome::Gone(as_is())),
+    let committed = match step {
+        Step::Leave => {
+            return Ok(Some(Outcome::Unchanged(stored(
+                &entry.value,
+                entry.modified,
+            ))));
+        }
+        Step::Delete if options.is_dry_run() => {
+            return Ok(Some(Outcome::Gone(stored(&entry.value, entry.modified))));
+        }
         Step::Delete => {
             let freed = allocation::on_delete(call, &call.decode(entry));
             let delete = guarded(entry.modified).delete(entry.key.clone());
-            let at = store.commit(claims.join(freed.join(delete))).await?;
-            Ok(Outcome::Gone(Stored {
-                value: entry.value.clone(),
-                at,
-            }))
+            let at = submit(call, claims.join(freed.join(delete))).await?;
+            at.map(|at| Outcome::Gone(stored(&entry.value, at)))
         }
         Step::Mark(mut object) => {
-            let value = call.encode(&mut object);
+            let value = call.encode(&mut object).await?;
             if options.is_dry_run() || value == entry.value {
-                return Ok(Outcome::Pending(Stored {
-                    value,
-                    at: entry.modified,
-                }));
+                return Ok(Some(Outcome::Pending(stored(&value, entry.modified))));
             }
             let put = guarded(entry.modified).put(entry.key.clone(), value.clone());
-            let at = store.commit(claims.join(put)).await?;
-            Ok(Outcome::Pending(Stored { value, at }))
+            let at = submit(call, claims.join(put)).await?;
+            at.map(|at| Outcome::Pending(stored(&value, at)))
         }
         Step::MarkAndDelete(mut object) => {
-            let value = call.encode(&mut object);
+            let value = call.encode(&mut object).await?;
             if options.is_dry_run() {
-                return Ok(Outcome::Gone(Stored {
-                    value,
-                    at: entry.modified,
-                }));
+                return Ok(Some(Outcome::Gone(stored(&value, entry.modified))));
             }
             // At once: between the two, the node would find the mark and delete the pod
             // itself, and a process that ends there would leave the mark alone. Kubernetes
@@ -179,9 +180,19 @@ pub(super) async fn commit(
             let put = guarded(entry.modified).put(entry.key.clone(), value.clone());
             let freed = allocation::on_delete(call, &object);
             let delete = freed.join(Transaction::new().delete(entry.key.clone()));
-            let at = store.commit(claims.join(put).then(delete)).await?;
-            Ok(Outcome::Gone(Stored { value, at }))
+            let at = submit(call, claims.join(put).then(delete)).await?;
+            at.map(|at| Outcome::Gone(stored(&value, at)))
         }
+    };
+    Ok(committed)
+}
+
+/// Commits a transaction; `None` if what it rests on is not as it was.
+async fn submit(call: &Call<'_>, transaction: Transaction) -> Result<Option<Revision>, Status> {
+    match call.server.store.commit(transaction).await {
+        Ok(at) => Ok(Some(at)),
+        Err(Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(backend(other)),
     }
 }
 

@@ -167,7 +167,7 @@ pub(crate) async fn save(
         let New {
             object: mut new,
             mut managers,
-        } = make(old)?;
+        } = field_managers::with_conversions(call, || make(old)).await?;
         if change.writer == Writer::Client && webhooks::are_configured(call).await? {
             // Webhooks see the whole object.
             field_managers::join(&mut new, managers.take());
@@ -209,7 +209,7 @@ pub(crate) async fn save(
 /// What is stored under the name of a write.
 struct Current {
     entry: Arc<Entry>,
-    /// In its storage version.
+    /// As [`Call::read`] gives it.
     object: Value,
 }
 
@@ -219,13 +219,13 @@ impl Current {
             return Ok(None);
         }
         let stored = call.stored(&call.key(call.name())?).await?;
-        let current = stored.map(|entry| Current {
-            object: call.decode(&entry),
-            entry,
-        });
-        match (current, presence) {
+        match (stored, presence) {
+            (Some(entry), _) => Ok(Some(Current {
+                object: call.read(&entry).await?,
+                entry,
+            })),
             (None, Presence::Present) => Err(call.not_found(call.name())),
-            (current, _) => Ok(current),
+            (None, _) => Ok(None),
         }
     }
 }
@@ -327,7 +327,9 @@ impl Saving<'_> {
         let sent = metadata::sent_version(&new, change.options.dry_run)?;
         let key = call.key(Meta::new(&new).name())?;
         let server = call.server;
-        let value = server.encode_managed(call.resource, &mut new, self.managers);
+        let value = server
+            .encode_for_storage(call.resource, &mut new, self.managers)
+            .await?;
         if change.options.dry_run {
             return match call.stored(&key).await? {
                 Some(entry) => self.lose_name(&new, &entry.value),
@@ -376,7 +378,7 @@ impl Saving<'_> {
         mut claims: Claims,
     ) -> Result<Attempt, Status> {
         let (call, entry, old) = (self.call, &current.entry, &current.object);
-        let value = encode_changed(call, &mut new, old, entry);
+        let value = encode_changed(call, &mut new, old, entry).await?;
         // What the last finalizer lets go is never stored in its last form.
         let goes = delete::is_finished(&new, old);
         if value == entry.value || self.change.options.dry_run {
@@ -415,11 +417,16 @@ fn is_taken(status: &Status) -> bool {
 ///
 /// A write that changes nothing but when its manager last wrote changes nothing
 /// (`IgnoreManagedFieldsTimestampsTransformer`).
-fn encode_changed(call: &Call<'_>, new: &mut Value, old: &Value, entry: &Entry) -> Bytes {
-    let value = call.encode(new);
+async fn encode_changed(
+    call: &Call<'_>,
+    new: &mut Value,
+    old: &Value,
+    entry: &Entry,
+) -> Result<Bytes, Status> {
+    let value = call.encode(new).await?;
     let is_same = stored_form::differ_in_managers_only(&value, &entry.value)
         && field_managers::differ_in_time_only(new, old);
-    if is_same { entry.value.clone() } else { value }
+    Ok(if is_same { entry.value.clone() } else { value })
 }
 
 /// Deletes an object of this resource by name.
@@ -434,7 +441,7 @@ pub(crate) async fn remove(
         // 1. What is stored.
         let stored = call.stored(&key).await?;
         let entry = stored.ok_or_else(|| call.not_found(name))?;
-        let object = call.decode(&entry);
+        let object = call.read(&entry).await?;
 
         // 2. Is it the one that is meant (`rest.BeforeDelete`)?
         preconditions::check(call, name, &object, options)?;
@@ -454,10 +461,8 @@ pub(crate) async fn remove(
         let step = delete::step(call, object, options);
 
         // 5. Commit.
-        match delete::commit(call, &entry, step, claims, options).await {
-            Ok(outcome) => return Ok(outcome),
-            Err(Error::Conflict { .. }) => {}
-            Err(other) => return Err(backend(other)),
+        if let Some(outcome) = delete::commit(call, &entry, step, claims, options).await? {
+            return Ok(outcome);
         }
     }
 }

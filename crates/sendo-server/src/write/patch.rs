@@ -95,7 +95,7 @@ pub(crate) async fn patch(call: &Call<'_>, strategy: Strategy) -> Result<ApiResp
         Ok(new.into())
     })
     .await?;
-    view::object(call, StatusCode::OK, &saved.stored)
+    view::saved(call, StatusCode::OK, saved.stored).await
 }
 
 /// Applies the request's patch to an object of a built-in type, and reads the outcome as that type.

@@ -30,7 +30,11 @@ pub(crate) async fn answer(call: &Call<'_>, verb: Verb) -> Result<ApiResponse, S
     match verb {
         Verb::Get => {
             let entry = call.entry().await?;
-            show(call, StatusCode::OK, &readable(call, &call.decode(&entry))?)
+            show(
+                call,
+                StatusCode::OK,
+                &readable(call, &call.read(&entry).await?)?,
+            )
         }
         Verb::Patch => {
             let write_kind = match PatchType::from_request(call.request) {
@@ -101,7 +105,7 @@ async fn write(
         Ok(scale.into())
     })
     .await?;
-    let stored = saved.stored;
+    let stored = call.in_version(saved.stored).await?;
     let object = call.resource.decode(&stored.value, stored.at);
     show(call, StatusCode::OK, &of_object(call, &object))
 }

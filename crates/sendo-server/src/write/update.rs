@@ -54,5 +54,5 @@ pub(crate) async fn update(call: &Call<'_>, strategy: Strategy) -> Result<ApiRes
     } else {
         StatusCode::OK
     };
-    view::object(call, code, &saved.stored)
+    view::saved(call, code, saved.stored).await
 }

@@ -3,3 +3,4 @@
 mod api;
 mod contract;
 mod tls;
+mod webhook_server;

@@ -16,17 +16,16 @@ pub(crate) mod names;
 mod rules;
 pub(crate) mod synced;
 mod validate;
+mod versions;
 
 use sendo_apimachinery::jsonpath::JsonPath;
 use sendo_apimachinery::resources::{
     Column, Resource as Facts, Scope, Storage, Subresource, storage_version_hash,
 };
-use sendo_apimachinery::structural::Structural;
-use sendo_apimachinery::validation_rules::Rules;
 use sendo_store::Revision;
 use sendo_world::Stop;
 use serde_json::Value;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::catalog::Resource;
 use crate::catalog::keys::Keys;
@@ -34,6 +33,7 @@ use crate::catalog::stored_form::TypeMeta;
 
 pub(crate) use rules::{Custom, RULES, ScalePaths};
 pub(crate) use validate::{validate_create, validate_status, validate_update};
+pub(crate) use versions::{ConversionWebhook, Versions};
 
 /// The API group of CustomResourceDefinitions.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
@@ -68,56 +68,52 @@ const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// The resources of an established definition, one for each served version.
 pub(crate) fn resources(definition: &Value, state: &DefinitionState) -> Vec<Resource> {
-    let spec = &definition["spec"];
-    let versions = spec["versions"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let Some(storage) = versions.iter().find(|version| version["storage"] == true) else {
+    let Some(versions) = Versions::of(definition).map(Arc::new) else {
         return Vec::new();
     };
-    let stored = CompiledSchema::new(&storage["schema"]["openAPIV3Schema"]);
-    // Conversion webhooks are not called, so only the storage version of such a definition is
-    // served.
-    let converts = spec["conversion"]["strategy"] != "Webhook";
-    let is_served =
-        |version: &&Value| version["served"] == true && (converts || version["storage"] == true);
-    let mut served: Vec<&Value> = versions.iter().filter(is_served).collect();
+    let all = definition["spec"]["versions"].as_array();
+    let mut served: Vec<&Value> = all
+        .into_iter()
+        .flatten()
+        .filter(|version| version["served"] == true)
+        .collect();
     served.sort_by_key(|version| crate::catalog::version_priority::rank(text(&version["name"])));
     served
         .iter()
-        .map(|version| resource(definition, version, storage, &stored, state))
+        .filter_map(|version| resource(definition, version, &versions, state))
         .collect()
 }
 
-/// A schema with its CEL rules compiled.
-#[derive(Clone)]
-struct CompiledSchema {
-    schema: Arc<Structural>,
-    expressions: Arc<Rules>,
-}
-
-impl CompiledSchema {
-    fn new(schema: &Value) -> Self {
-        let schema = Structural::from_json(schema);
-        CompiledSchema {
-            expressions: Arc::new(Rules::compile(&schema)),
-            schema: Arc::new(schema),
-        }
+/// The resource of a definition as if it stored this version only, whether it serves it or not:
+/// that by which its objects are deleted, so that no webhook has to convert them.
+pub(crate) fn resource_as_stored(
+    definition: &Value,
+    name: &str,
+    state: &DefinitionState,
+) -> Option<Resource> {
+    let mut definition = definition.clone();
+    definition["spec"]["conversion"] = Value::Null;
+    for version in definition["spec"]["versions"].as_array_mut()? {
+        version["storage"] = (version["name"] == name).into();
     }
+    let versions = Arc::new(Versions::of(&definition)?);
+    let mut all = definition["spec"]["versions"].as_array()?.iter();
+    let version = all.find(|own| own["name"] == name)?;
+    resource(&definition, version, &versions, state)
 }
 
 fn resource(
     definition: &Value,
     version: &Value,
-    storage: &Value,
-    stored: &CompiledSchema,
+    versions: &Arc<Versions>,
     state: &DefinitionState,
-) -> Resource {
+) -> Option<Resource> {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let (group, kind) = (text(&spec["group"]), text(&names["kind"]));
-    let (name, storage_name) = (text(&version["name"]), text(&storage["name"]));
+    let name = text(&version["name"]);
+    let storage_name = versions.storage().api_version.rsplit('/').next();
+    let storage_name = storage_name.unwrap_or_default();
     let scope = if spec["scope"] == "Namespaced" {
         Scope::Namespaced
     } else {
@@ -132,6 +128,7 @@ fn resource(
         kind: kind.to_owned(),
         scope,
         returns_deleted: false,
+        feature: None,
         verbs: VERBS.map(str::to_owned).into(),
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
@@ -144,20 +141,14 @@ fn resource(
         columns: columns.iter().map(|(column, _)| column.clone()).collect(),
     };
     let schema = &version["schema"]["openAPIV3Schema"];
-    // Versions with equal schemas share one, so that no conversion is needed between them.
-    let own = if *schema == storage["schema"]["openAPIV3Schema"] {
-        stored.clone()
-    } else {
-        CompiledSchema::new(schema)
-    };
     let types = TypeMeta::new(group, name, kind);
+    let own = versions.find(&types.api_version)?;
     let custom = Custom {
         definition: text(&definition["metadata"]["name"]).to_owned(),
         types: types.clone(),
-        schema: own.schema,
-        expressions: own.expressions,
-        merge_schema: OnceLock::new(),
-        stored: Arc::clone(&stored.schema),
+        schema: Arc::clone(&own.schema),
+        expressions: Arc::clone(&own.expressions),
+        versions: Arc::clone(versions),
         published: schema.clone(),
         has_status: version["subresources"]
             .get("status")
@@ -172,7 +163,7 @@ fn resource(
         terminating: state.terminating,
         gone: state.gone.clone(),
     };
-    Resource {
+    Some(Resource {
         list_kind: text(&names["listKind"]).to_owned(),
         keys: Keys::new(group, &facts.plural, scope == Scope::Namespaced),
         stored: types.clone(),
@@ -181,7 +172,7 @@ fn resource(
         rules: &RULES,
         custom: Some(Box::new(custom)),
         facts,
-    }
+    })
 }
 
 fn subresources(version: &Value, group: &str, name: &str, kind: &str) -> Vec<Subresource> {

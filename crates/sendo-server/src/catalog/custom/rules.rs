@@ -12,14 +12,14 @@
 //! - `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go`:
 //!   `NestedFieldNoCopy`
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use sendo_apimachinery::field::{Error, ErrorKind, Path};
 use sendo_apimachinery::jsonpath::{JsonPath, cell_text};
 use sendo_apimachinery::meta::{self, FinalizerNames, MetaRules, Scope};
 use sendo_apimachinery::resources::Column;
-use sendo_apimachinery::schema::{Schema, SchemaRef, Types};
+use sendo_apimachinery::schema::{SchemaRef, Types};
 use sendo_apimachinery::structural::{Part, Structural};
 use sendo_apimachinery::validation_rules::{Rules as Expressions, ValidationResult};
 use sendo_apimachinery::{Meta, MetaMut, go_quote, go_value, names};
@@ -28,6 +28,7 @@ use sendo_world::Stop;
 use serde_json::Value;
 
 use super::text;
+use super::versions::{Version, Versions};
 use crate::catalog::stored_form::TypeMeta;
 use crate::kinds::{NAMESPACE, Rules, UnknownFields};
 use crate::printers;
@@ -50,10 +51,8 @@ pub(crate) struct Custom {
     pub(super) schema: Arc<Structural>,
     /// The CEL rules of the schema, compiled when the definition was written.
     pub(super) expressions: Arc<Expressions>,
-    /// The schema for server-side apply, built on first use.
-    pub(super) merge_schema: OnceLock<Schema>,
-    /// The schema of the storage version.
-    pub(super) stored: Arc<Structural>,
+    /// All versions of the definition.
+    pub(crate) versions: Arc<Versions>,
     /// The schema as the definition gives it.
     pub(crate) published: Value,
     pub(super) has_status: bool,
@@ -196,6 +195,14 @@ impl ScalePaths {
     }
 }
 
+impl Version {
+    /// Applies the schema to an object that was stored under an older one.
+    pub(crate) fn refresh(&self, object: &mut Value) {
+        self.schema.prune(object, Part::Resource);
+        self.schema.set_defaults(object);
+    }
+}
+
 impl Custom {
     /// The schema of this version.
     pub(crate) fn schema(&self) -> &Structural {
@@ -204,10 +211,9 @@ impl Custom {
 
     /// The schema of this version as server-side apply uses it.
     pub(crate) fn merge_schema<'a>(&'a self, types: &'a Types) -> SchemaRef<'a> {
-        types.view(
-            self.merge_schema
-                .get_or_init(|| self.schema.to_schema(types)),
-        )
+        let own = self.versions.find(&self.types.api_version);
+        own.expect("a resource is of a version of its definition")
+            .merge_schema(types)
     }
 
     /// Sets the defaults of the schema.
@@ -215,21 +221,41 @@ impl Custom {
         self.schema.set_defaults(object);
     }
 
-    /// Whether an object stored at revision `at` must be converted to be served in this version: it
-    /// was stored under another schema, or this is not the storage version.
-    pub(crate) fn must_refresh(&self, at: Revision) -> bool {
-        at < self.schema_since || !self.is_stored_version()
+    /// Whether a webhook has to convert what is stored in another version.
+    ///
+    /// Such objects are brought into this version before they are decoded
+    /// ([`crate::state::Server::in_version`]).
+    pub(crate) fn has_webhook(&self) -> bool {
+        self.versions.webhook.is_some()
     }
 
-    fn is_stored_version(&self) -> bool {
-        Arc::ptr_eq(&self.schema, &self.stored)
+    /// Whether an object stored at revision `at` must be decoded to be served in this version: it
+    /// was stored under another schema.
+    pub(crate) fn must_refresh(&self, stored: &[u8], at: Revision) -> bool {
+        !self.has_webhook() && (self.is_outdated(at) || !self.shares_schema(self.stored_as(stored)))
     }
 
-    /// Applies the current schemas to a stored object.
-    pub(crate) fn refresh(&self, object: &mut Value) {
-        self.stored.prune(object, Part::Resource);
-        self.stored.set_defaults(object);
-        if !self.is_stored_version() {
+    /// Whether the schemas have changed since an object was stored at revision `at`.
+    pub(crate) fn is_outdated(&self, at: Revision) -> bool {
+        at < self.schema_since
+    }
+
+    fn stored_as(&self, stored: &[u8]) -> &Version {
+        let versions = &self.versions;
+        versions
+            .of_stored(stored)
+            .unwrap_or_else(|_| versions.storage())
+    }
+
+    fn shares_schema(&self, version: &Version) -> bool {
+        Arc::ptr_eq(&self.schema, &version.schema)
+    }
+
+    /// Applies the current schemas to an object that these stored bytes hold.
+    pub(crate) fn refresh(&self, object: &mut Value, stored: &[u8]) {
+        let version = self.stored_as(stored);
+        version.refresh(object);
+        if !self.shares_schema(version) {
             self.schema.prune(object, Part::Resource);
         }
     }
@@ -238,11 +264,12 @@ impl Custom {
     /// non-nullable fields, and sets the defaults of the storage version. The status of a new
     /// object is otherwise never defaulted, since it did not come through the status subresource.
     pub(crate) fn prepare_storage(&self, object: &mut Value) {
-        if !self.is_stored_version() {
-            self.stored.prune(object, Part::Resource);
+        let storage = self.versions.storage();
+        if !self.shares_schema(storage) {
+            storage.schema.prune(object, Part::Resource);
         }
-        self.stored.drop_nulls(object);
-        self.stored.set_defaults(object);
+        storage.schema.drop_nulls(object);
+        storage.schema.set_defaults(object);
     }
 
     /// The table cells of an object.

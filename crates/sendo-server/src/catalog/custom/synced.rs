@@ -20,6 +20,8 @@ pub(crate) struct Synced {
     pub(crate) at: Revision,
     pub(crate) schema_since: Revision,
     pub(crate) versions: Value,
+    /// `spec.conversion`.
+    pub(crate) conversion: Value,
     pub(crate) established: bool,
     pub(crate) terminating: bool,
     pub(crate) gone: Stop,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::catalog::keys::Keys;
 use crate::catalog::storage::backend;
-use crate::catalog::stored_form;
+use crate::catalog::stored_form::{self, Stored};
 use crate::state::call::Call;
 
 /// The object of that name in its stored form, if there is one.
@@ -25,6 +25,13 @@ pub(super) async fn get(
     let found = call.server.store.get(&key, At::Latest).await;
     let entry = found.map_err(backend)?.entry;
     Ok(entry.as_deref().map(stored_form::object))
+}
+
+/// What is stored in a range of keys.
+pub(super) async fn stored(call: &Call<'_>, range: KeyRange) -> Result<Vec<Stored>, Status> {
+    let page = call.server.store.range(range, At::Latest, None).await;
+    let entries = page.map_err(backend)?.entries;
+    Ok(entries.iter().map(|entry| Stored::from(&**entry)).collect())
 }
 
 /// All objects of a namespace, or of the cluster, in their stored form, by name.

@@ -33,30 +33,47 @@ impl Version {
         }
     }
 
-    /// An object in its storage version, in this one, as Go would show it.
-    pub(crate) fn show(&self, attributes: &Attributes<'_>, object: &Value) -> Value {
-        let mut object = object.clone();
+    /// An object as the request has it, in this version, as Go would show it.
+    pub(crate) async fn show(
+        &self,
+        attributes: &Attributes<'_>,
+        object: &Value,
+    ) -> Result<Value, Status> {
         if object.is_null() || !attributes.is_of_own_kind() {
-            return object;
+            return Ok(object.clone());
         }
-        let server = attributes.call.server;
-        server.show(attributes.call.resource, &mut object);
-        if self.resource.is_stored_version() {
-            // A custom resource may still be in the version it was sent in.
-            object["apiVersion"] = self.resource.types.api_version.as_str().into();
-            return object;
+        let call = attributes.call;
+        if self.resource.custom.is_some() {
+            let (own, wanted) = (call.resource, &self.resource.types.api_version);
+            let shown = call.server.convert_object(own, object, wanted).await;
+            return shown.map_err(Status::internal_error);
         }
-        server.convert(&self.resource, &object)
+        let mut object = object.clone();
+        call.server.show(call.resource, &mut object);
+        Ok(call.server.convert(&self.resource, &object))
     }
 
-    /// An object in this version, in its storage version.
-    pub(crate) fn to_storage(&self, attributes: &Attributes<'_>, object: Value) -> Value {
-        let resource = &self.resource;
-        if resource.is_stored_version() || !attributes.is_of_own_kind() {
-            return object;
+    /// An object in this version as the request has it: in its storage version, or in that of the
+    /// request for a custom resource.
+    pub(crate) async fn to_request(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Value,
+    ) -> Result<Value, Status> {
+        let (call, resource) = (attributes.call, &self.resource);
+        if !attributes.is_of_own_kind() {
+            return Ok(object);
+        }
+        if resource.custom.is_some() {
+            let wanted = &call.resource.types.api_version;
+            let converted = call.server.convert_object(resource, &object, wanted).await;
+            return converted.map_err(Status::internal_error);
+        }
+        if resource.is_stored_version() {
+            return Ok(object);
         }
         let (from, to) = (&resource.types.api_version, &resource.stored.api_version);
-        (resource.rules.convert)(&object, from, to)
+        Ok((resource.rules.convert)(&object, from, to))
     }
 }
 

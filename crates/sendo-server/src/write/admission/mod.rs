@@ -11,8 +11,7 @@
 //! To add a step, write its [`Plugin`] and put it into the table where Kubernetes
 //! has it. A step that mutates is given the object in its storage version and may
 //! put another in its place: one that lets others change the object in the version
-//! of the request (a webhook, a policy) converts it there and back
-//! ([`crate::state::decode::from_storage`], [`crate::state::decode::to_storage`]), and reads,
+//! of a rule (a webhook, a policy) converts it there and back ([`versions`]), and reads,
 //! defaults and prunes what came back as a body is. It stands behind all that
 //! change the object by themselves. A step that validates may claim keys that are
 //! to be written in the transaction of the object ([`Claims`]), as a quota does.

@@ -29,13 +29,17 @@ pub(super) struct Versioned {
 }
 
 impl Versioned {
-    pub(super) fn new(attributes: &Attributes<'_>, object: &Value, version: Version) -> Self {
+    pub(super) async fn new(
+        attributes: &Attributes<'_>,
+        object: &Value,
+        version: Version,
+    ) -> Result<Self, Status> {
         let old = attributes.old.unwrap_or(&Value::Null);
-        Versioned {
-            object: version.show(attributes, object),
-            old: version.show(attributes, old),
+        Ok(Versioned {
+            object: version.show(attributes, object).await?,
+            old: version.show(attributes, old).await?,
             version,
-        }
+        })
     }
 
     /// The schema by which a configuration is merged into the object.
@@ -95,11 +99,15 @@ impl Versioned {
         Ok(object)
     }
 
-    /// What was read, with defaults, in its storage version.
-    pub(super) fn to_storage(&self, attributes: &Attributes<'_>, mut object: Value) -> Value {
+    /// What was read, with defaults, as the request has it.
+    pub(super) async fn to_request(
+        &self,
+        attributes: &Attributes<'_>,
+        mut object: Value,
+    ) -> Result<Value, Status> {
         if attributes.is_of_own_kind() {
             self.version.resource.default_object(&mut object);
         }
-        self.version.to_storage(attributes, object)
+        self.version.to_request(attributes, object).await
     }
 }

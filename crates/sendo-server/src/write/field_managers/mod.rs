@@ -78,7 +78,7 @@ pub(crate) fn update_own(
     if let Some(schema) = server.types.kind(&types.api_version, &types.kind) {
         show_as_go(schema, new);
     }
-    let versions = KindVersions::new(server, resource);
+    let versions = KindVersions::new(server, resource, None);
     let fields = FieldManager {
         versions: &versions,
         kind: kind_of(resource),
@@ -105,12 +105,34 @@ pub(crate) fn apply(
     })
 }
 
+/// What `make` makes, with the fields of managers tracked in their own versions: what a webhook has
+/// to convert for that is converted, and the object made anew.
+pub(super) async fn with_conversions<T>(
+    call: &Call<'_>,
+    make: impl Fn() -> Result<T, Status>,
+) -> Result<T, Status> {
+    loop {
+        let made = make();
+        let wanted = call.request.conversions().take_wanted();
+        if wanted.is_empty() {
+            return made;
+        }
+        for (object, api_version) in wanted {
+            let server = call.server;
+            let converting = server.convert_object(call.resource, &object, &api_version);
+            let outcome = converting.await;
+            let mut conversions = call.request.conversions();
+            conversions.keep(object, api_version, outcome);
+        }
+    }
+}
+
 fn with_fields<T>(
     call: &Call<'_>,
     track: impl FnOnce(&FieldManager<'_, KindVersions<'_>>) -> T,
 ) -> T {
     let subresource = call.path.subresource.as_deref().unwrap_or_default();
-    let versions = KindVersions::new(call.server, call.resource);
+    let versions = KindVersions::new(call.server, call.resource, Some(call.request));
     track(&FieldManager {
         versions: &versions,
         kind: kind_of(call.resource),
@@ -188,7 +210,7 @@ fn replicas_path(call: &Call<'_>, api_version: &str) -> Option<FieldPath> {
         let own = resource.types.api_version == api_version;
         return own.then(|| FieldPath::of_fields(["spec", "replicas"]));
     }
-    let versions = KindVersions::new(call.server, resource);
+    let versions = KindVersions::new(call.server, resource, None);
     let custom = versions.custom(api_version)?;
     let path = custom
         .scale

@@ -13,21 +13,29 @@ use serde_json::Value;
 use crate::catalog::custom::Custom;
 use crate::catalog::{Catalog, Resource};
 use crate::kinds::value::with_api_version;
+use crate::request::Request;
 use crate::state::Server;
 
-/// The versions of a resource that are served.
+/// The versions of a resource.
 pub(super) struct KindVersions<'a> {
     server: &'a Server,
     resource: &'a Resource,
+    /// The request for which a webhook converts objects.
+    request: Option<&'a Request>,
     /// Only custom resources come and go.
     catalog: Option<Arc<Catalog>>,
 }
 
 impl<'a> KindVersions<'a> {
-    pub(super) fn new(server: &'a Server, resource: &'a Resource) -> Self {
+    pub(super) fn new(
+        server: &'a Server,
+        resource: &'a Resource,
+        request: Option<&'a Request>,
+    ) -> Self {
         KindVersions {
             server,
             resource,
+            request,
             catalog: resource.custom.as_ref().map(|_| server.catalog()),
         }
     }
@@ -60,8 +68,9 @@ impl Versions for KindVersions<'_> {
                 .kind(api_version, &facts.kind)
                 .filter(|_| version.group == facts.group);
         }
-        self.custom(api_version)
-            .map(|custom| custom.merge_schema(types))
+        let custom = self.resource.custom.as_deref()?;
+        let version = custom.versions.find(api_version)?;
+        Some(version.merge_schema(types))
     }
 
     fn are_typed(&self) -> bool {
@@ -69,13 +78,22 @@ impl Versions for KindVersions<'_> {
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        if self.resource.custom.is_some() {
+        if let Some(custom) = &self.resource.custom {
             // A definition that drops a version leaves managers that nothing can be told of.
-            return match self.custom(api_version) {
-                Some(_) => Ok(with_api_version(object, api_version)),
-                None => Err(ConvertError::Failed(format!(
+            if custom.versions.find(api_version).is_none() {
+                return Err(ConvertError::Failed(format!(
                     "request to convert CR to an invalid group/version: {api_version}"
-                ))),
+                )));
+            }
+            if !custom.has_webhook() {
+                return Ok(with_api_version(object, api_version));
+            }
+            let known = self
+                .request
+                .and_then(|request| request.conversions().find(object, api_version));
+            return match known {
+                Some(outcome) => outcome.map_err(ConvertError::Failed),
+                None => Err(ConvertError::Failed("not converted yet".to_owned())),
             };
         }
         let schema = self

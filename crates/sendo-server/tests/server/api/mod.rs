@@ -8,6 +8,7 @@ mod asking;
 mod audit;
 mod bad_input;
 mod changes;
+mod conversion;
 mod custom;
 mod deletion;
 mod forwarding;

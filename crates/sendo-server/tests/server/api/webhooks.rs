@@ -1,27 +1,19 @@
 //! Admission webhooks: who is called, what they are sent, and what becomes of their answers.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
 use sendo_server::{Authority, LocalService};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::support::{Answer, Fixture};
+use crate::webhook_server;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -72,7 +64,12 @@ impl Hooks {
             }
             Transport::Tls => {
                 let authority = Authority::new(f.world.clock().wall()).unwrap();
-                let base = serve(f, &authority, decide, Arc::clone(&calls)).await;
+                let seen = Arc::clone(&calls);
+                let handler = move |request| {
+                    let response = answer(&*decide, &seen, request);
+                    std::future::ready(response).boxed()
+                };
+                let base = webhook_server::serve(&f.world, &authority, Arc::new(handler)).await;
                 Hooks {
                     base,
                     ca_bundle: STANDARD.encode(authority.pem()),
@@ -132,61 +129,6 @@ fn answer(
     };
     calls.lock().push((path, review));
     Response::new(Bytes::from(body))
-}
-
-/// Serves webhooks over TLS on loopback; returns their base URL.
-async fn serve(
-    f: &Fixture,
-    authority: &Authority,
-    decide: Arc<Decide>,
-    calls: Arc<Mutex<Vec<(String, Value)>>>,
-) -> String {
-    let identity = authority.server(&[]).unwrap();
-    let chain = vec![CertificateDer::from_pem_slice(identity.certificate().as_bytes()).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(identity.key().as_bytes()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("https://{}", listener.local_addr().unwrap());
-    let tasks = f.world.tasks().clone();
-    f.world.tasks().spawn("webhooks", async move {
-        let accept = async {
-            while let Ok((stream, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
-                let (decide, calls) = (Arc::clone(&decide), Arc::clone(&calls));
-                let stopping = tasks.stopping().clone();
-                let connection = async move {
-                    let stream = acceptor.accept(stream).await.ok()?;
-                    let service = service_fn(|request: Request<hyper::body::Incoming>| {
-                        let (decide, calls) = (Arc::clone(&decide), Arc::clone(&calls));
-                        async move {
-                            let (head, body) = request.into_parts();
-                            let body = body.collect().await.unwrap().to_bytes();
-                            let request = Request::from_parts(head, body);
-                            let response = answer(&*decide, &calls, request);
-                            Ok::<_, Infallible>(response.map(Full::new))
-                        }
-                    });
-                    let builder = auto::Builder::new(TokioExecutor::new());
-                    builder
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await
-                        .ok()
-                };
-                tasks.spawn("webhook-connection", async move {
-                    stopping.run_until_cancelled(connection).await;
-                });
-            }
-        };
-        tasks.stopping().run_until_cancelled(accept).await;
-    });
-    base
 }
 
 fn patch(operations: Value) -> Value {

@@ -5,11 +5,15 @@
 //! answer is what Kubernetes does. There each test works in a namespace and an
 //! API group of its own, and deletes its definitions when it is done.
 //!
+//! Conversion webhooks are played by the test itself, on loopback: a real server must run on this
+//! machine to reach them.
+//!
 //! ```text
 //! cargo test --workspace --test server contract
 //! SENDO_REAL_KUBECONFIG=~/.kube/config cargo test --workspace --test server contract
 //! ```
 
+mod conversion;
 mod expressions;
 mod place;
 mod schemas;
@@ -39,6 +43,8 @@ stories! {
     managers_that_clients_write: "managed-fields.yaml";
     definitions_come_and_go: "definitions.yaml";
     versions_of_a_definition: "versions.yaml";
+    conversions_by_a_webhook: "conversion.yaml";
+    answers_of_conversion_webhooks: "conversion-answers.yaml";
     transitions_and_tolerance: "transitions.yaml";
     quotas_are_charged: "quotas.yaml";
     nodes_are_restricted: "nodes.yaml";

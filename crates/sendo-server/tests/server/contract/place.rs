@@ -3,19 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use sendo_server::{ApiServer, Options};
+use sendo_server::{ApiServer, Authority, Options};
 use sendo_store::Memory;
 use sendo_world::World;
 use serde_json::{Value, json};
+
+use super::conversion;
+use crate::webhook_server;
 
 /// What tables call the namespace and the group they work in.
 const NAMESPACE: &str = "here";
 const GROUP: &str = "example.dev";
 /// And a node, which belongs to no namespace.
 const NODE: &str = "the-node";
+
+/// What tables call the place of the conversion webhooks.
+const CONVERTERS: &str = "https://converters";
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -27,6 +35,23 @@ pub(crate) struct Place {
     namespace: String,
     group: String,
     is_real: bool,
+    /// Where the conversion webhooks of the tables are, and whom to trust for them.
+    converters: Converters,
+}
+
+struct Converters {
+    base: String,
+    ca_bundle: String,
+}
+
+impl Converters {
+    async fn start(world: &World) -> Self {
+        let authority = Authority::new(world.clock().wall()).expect("an authority is made");
+        Converters {
+            base: webhook_server::serve(world, &authority, Arc::new(conversion::answer)).await,
+            ca_bundle: STANDARD.encode(authority.pem()),
+        }
+    }
 }
 
 /// An answer, read to its end, in the words of the tables.
@@ -57,6 +82,7 @@ impl Answer {
 impl Place {
     pub(crate) async fn open() -> Self {
         let world = World::real();
+        let converters = Converters::start(&world).await;
         let place = match std::env::var("SENDO_REAL_KUBECONFIG") {
             Ok(path) => {
                 let id = world.random().name_suffix(6);
@@ -70,6 +96,7 @@ impl Place {
                     group: format!("{id}.{GROUP}"),
                     world,
                     is_real: true,
+                    converters,
                 }
             }
             Err(_) => {
@@ -82,6 +109,7 @@ impl Place {
                     group: GROUP.to_owned(),
                     world,
                     is_real: false,
+                    converters,
                 }
             }
         };
@@ -95,9 +123,13 @@ impl Place {
 
     /// Deletes what was made.
     pub(crate) async fn close(self) {
-        if !self.is_real {
-            return;
+        if self.is_real {
+            self.delete_what_was_made().await;
         }
+        self.world.tasks().stop().await;
+    }
+
+    async fn delete_what_was_made(&self) {
         let definitions = self.get(DEFINITIONS).await;
         for definition in definitions.body["items"].as_array().into_iter().flatten() {
             if definition["spec"]["group"] == GROUP {
@@ -215,6 +247,8 @@ impl Place {
 
     fn outward(&self, text: &str) -> String {
         text.replace(GROUP, &self.group)
+            .replace(CONVERTERS, &self.converters.base)
+            .replace("{ca}", &self.converters.ca_bundle)
             .replace("namespaces/here", &format!("namespaces/{}", self.namespace))
             .replace("\"here\"", &format!("{:?}", self.namespace))
             .replace(NODE, &format!("{}-node", self.namespace))
@@ -223,6 +257,7 @@ impl Place {
     fn inward(&self, text: &str) -> String {
         text.replace(&self.group, GROUP)
             .replace(&format!("{}-node", self.namespace), NODE)
+            .replace(&self.converters.base, CONVERTERS)
             .replace(&self.namespace, NAMESPACE)
             .replace(&reversed(&self.group), &reversed(GROUP))
     }

@@ -152,9 +152,10 @@ async fn run(
             Some(own) if Arc::ptr_eq(&own.version.resource, &invocation.version.resource) => own,
             other => {
                 if let Some(other) = other {
-                    *object = other.to_storage(attributes, other.object.clone());
+                    let changed = other.to_request(attributes, other.object.clone());
+                    *object = changed.await?;
                 }
-                Versioned::new(attributes, object, invocation.version.clone())
+                Versioned::new(attributes, object, invocation.version.clone()).await?
             }
         };
         let outcome = invoke(
@@ -171,7 +172,8 @@ async fn run(
     }
     if is_patched && let Some(last) = current {
         reinvocation.note_change(STEP);
-        *object = last.to_storage(attributes, last.object.clone());
+        let changed = last.to_request(attributes, last.object.clone());
+        *object = changed.await?;
     }
     reinvocation.end_step(STEP, object);
     Ok(())

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use sendo_apimachinery::{GroupVersionKind, Meta};
+use sendo_store::KeyRange;
 use serde_json::Value;
 
 use super::super::{Attributes, lookup};
@@ -53,31 +54,29 @@ pub(super) async fn of_binding(
     };
     let namespace = namespace(attributes, object, resource, reference)?;
     let (call, keys) = (attributes.call, &resource.keys);
-    let found = match reference.name.as_str() {
-        "" => {
-            let all = lookup::list(call, keys, namespace).await;
-            let all = all.map_err(|status| status.message)?;
-            let is_selected = |own: &Arc<Value>| reference.selector.matches(&Meta::new(own));
-            all.into_iter().filter(is_selected).collect()
-        }
-        name => {
-            let one = lookup::get(call, keys, namespace, name).await;
-            let one = one.map_err(|status| status.message)?;
-            Vec::from_iter(one)
-        }
+    let stored = match reference.name.as_str() {
+        "" => lookup::stored(call, KeyRange::prefix(&keys.collection(namespace))).await,
+        name => lookup::stored(call, KeyRange::one(keys.object(namespace, name))).await,
     };
+    let server = call.server;
+    let stored = match stored {
+        Ok(stored) => server.in_version(resource, stored).await,
+        Err(status) => Err(status),
+    };
+    let stored = stored.map_err(|status| status.message)?;
+    let decoded = stored.iter().map(|own| {
+        let object = resource.decode(&own.value, own.at);
+        server.convert(resource, &object)
+    });
+    let is_selected =
+        |own: &Value| !reference.name.is_empty() || reference.selector.matches(&Meta::new(own));
+    let found: Vec<Value> = decoded.filter(is_selected).collect();
     if found.is_empty() && reference.demands_one {
         return Err(
             "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned(),
         );
     }
-    let shown = found.iter().map(|stored| {
-        let mut shown = call.server.convert(resource, stored);
-        shown["apiVersion"] = resource.types.api_version.as_str().into();
-        shown["kind"] = resource.types.kind.as_str().into();
-        shown
-    });
-    Ok(shown.collect())
+    Ok(found)
 }
 
 /// The namespace that parameters are looked for in.

@@ -136,9 +136,13 @@ impl Dispatch<'_> {
             if params.is_empty() {
                 continue;
             }
-            let versioned = versioned.get_or_insert_with(|| {
-                Versioned::new(self.attributes, self.object, version.clone())
-            });
+            let versioned = match &versioned {
+                Some(versioned) => versioned,
+                None => {
+                    let made = Versioned::new(self.attributes, self.object, version.clone());
+                    versioned.insert(made.await?)
+                }
+            };
             self.binding(policy, binding, versioned, &params, &mut annotations)
                 .await?;
         }

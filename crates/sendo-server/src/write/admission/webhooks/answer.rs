@@ -3,13 +3,13 @@
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go`: `VerifyAdmissionResponse`
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`: `ToStatusErr`
-//! - `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go`: `Decode`
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sendo_apimachinery::patch::json_type;
 use sendo_apimachinery::{Status, go_quote};
 use serde_json::{Map, Value};
+
+use crate::webhook::review;
 
 /// What a webhook of which kind may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,46 +33,14 @@ pub(super) struct Answer {
 
 /// Reads the body of a response as a review of this version, or says why it is none.
 pub(super) fn read(body: &[u8], version: &str) -> Result<Value, String> {
-    let no_object = |kind: &str| {
-        format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type \
-             struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-        )
+    let kind = review::Kind {
+        group: "admission.k8s.io",
+        version,
+        kind: "AdmissionReview",
     };
-    let review: Value = match serde_json::from_slice(body) {
-        Ok(review) => review,
-        // Text that is no JSON is a string in YAML, which is read too.
-        Err(_) => return Err(no_object("string")),
-    };
-    if !review.is_object() && !review.is_null() {
-        return Err(no_object(json_type(&review)));
-    }
-    check_kind(&review, version)?;
+    let review = kind.read(body)?;
     check_types(&review["response"])?;
     Ok(review)
-}
-
-/// Refuses an object of another kind. What it does not say it is of the kind that was sent.
-fn check_kind(review: &Value, version: &str) -> Result<(), String> {
-    let own = format!("admission.k8s.io/{version}");
-    let text = |member: &str| review[member].as_str().filter(|text| !text.is_empty());
-    let api_version = text("apiVersion").unwrap_or(&own);
-    let kind = text("kind").unwrap_or("AdmissionReview");
-    match (api_version, kind) {
-        (found, "AdmissionReview") if found == own => Ok(()),
-        ("admission.k8s.io/v1" | "admission.k8s.io/v1beta1", "AdmissionReview")
-        | ("v1", "Status") => {
-            let found = api_version.rsplit('/').next().unwrap_or_default();
-            Err(format!(
-                "converting ({found}.{kind}) to ({version}.AdmissionReview): unknown conversion"
-            ))
-        }
-        _ => Err(format!(
-            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-            go_quote(kind),
-            go_quote(api_version)
-        )),
-    }
 }
 
 /// Refuses members of a response that are of another type than Go's.
@@ -93,18 +61,17 @@ fn check_types(response: &Value) -> Result<(), String> {
         }),
     ];
     let wrong = |value: &Value, field: &str, wanted: &str| {
-        let found = json_type(value);
-        format!(
-            "json: cannot unmarshal {found} into Go struct field AdmissionResponse.response{field} of type {wanted}"
-        )
+        let field = format!("AdmissionResponse.response{field}");
+        review::wrong_type(value, &field, wanted)
     };
     if response.is_null() {
         return Ok(());
     }
     if !response.is_object() {
-        let found = json_type(response);
-        return Err(format!(
-            "json: cannot unmarshal {found} into Go struct field AdmissionReview.response of type v1.AdmissionResponse"
+        return Err(review::wrong_type(
+            response,
+            "AdmissionReview.response",
+            "v1.AdmissionResponse",
         ));
     }
     for (member, wanted, is_of_type) in members {

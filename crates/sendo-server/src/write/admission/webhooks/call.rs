@@ -76,7 +76,7 @@ pub(super) async fn call(
             "admission webhook {name} does not support dry run"
         ))));
     }
-    let version = review::version(&hook.review_versions).ok_or_else(|| {
+    let version = crate::webhook::review::version(&hook.review_versions).ok_or_else(|| {
         Failure::Call(
             "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
                 .to_owned(),
@@ -92,7 +92,9 @@ pub(super) async fn call(
     let body = posted.map_err(|error| {
         Failure::Call(match error {
             CallError::Configuration(why) => format!("could not get REST client: {why}"),
-            CallError::Call(why) => format!("failed to call webhook: {why}"),
+            CallError::Call(why) | CallError::Answer(why) => {
+                format!("failed to call webhook: {why}")
+            }
         })
     })?;
     let review = answer::read(&body, version)

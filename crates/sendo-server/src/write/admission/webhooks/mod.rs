@@ -83,7 +83,7 @@ async fn version_for(
     if hook.conditions.is_empty() {
         return Ok(Some(version));
     }
-    let versioned = Versioned::new(attributes, object, version);
+    let versioned = Versioned::new(attributes, object, version).await?;
     let inputs = expressions::Inputs::of_webhook(attributes, &versioned);
     let ignores_failure = hook.ignores_failure;
     let inputs = inputs.with(&Value::Null, &Value::Null);

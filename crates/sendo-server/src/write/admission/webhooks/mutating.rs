@@ -36,7 +36,7 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
         if !reinvocation.is_called(STEP, &hook.id) {
             continue;
         }
-        let versioned = Versioned::new(attributes, object, version);
+        let versioned = Versioned::new(attributes, object, version).await?;
         let began = attributes.call.server.world.clock().now();
         let outcome = invoke(attributes, hook, &versioned).await;
         call::count(attributes, hook, Asked::Mutating, &outcome, began);
@@ -52,7 +52,7 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
         match outcome {
             Ok(Patched::Same) => {}
             Ok(Patched::Read(new) | Patched::Changed(new)) => {
-                *object = versioned.to_storage(attributes, new);
+                *object = versioned.to_request(attributes, new).await?;
             }
             Err(Failure::Denied(status) | Failure::Refused(status)) => return Err(status),
             Err(Failure::Call(why)) => call::settle(attributes, hook, object, &why).await?,

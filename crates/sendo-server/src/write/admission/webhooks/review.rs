@@ -8,15 +8,6 @@ use serde_json::{Value, json};
 use super::super::versions::Versioned;
 use super::super::{Attributes, request};
 
-/// The versions of reviews that can be sent.
-const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
-
-/// The version of the review for a webhook that takes these.
-pub(super) fn version(taken: &[String]) -> Option<&'static str> {
-    let known = |own: &String| VERSIONS.into_iter().find(|version| version == own);
-    taken.iter().find_map(known)
-}
-
 /// The review of a request.
 pub(super) fn review(
     attributes: &Attributes<'_>,

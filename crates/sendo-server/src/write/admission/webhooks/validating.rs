@@ -34,7 +34,7 @@ pub(super) async fn validate(attributes: &Attributes<'_>, object: &Value) -> Res
             .find(|(_, versioned)| Arc::ptr_eq(&versioned.version.resource, &version.resource));
         let versioned = match known {
             Some((_, versioned)) => Arc::clone(versioned),
-            None => Arc::new(Versioned::new(attributes, object, version)),
+            None => Arc::new(Versioned::new(attributes, object, version).await?),
         };
         invocations.push((hook, versioned));
     }
