@@ -55,7 +55,10 @@ impl View {
             (head.status, body)
         };
         let answered = answer.now_or_never();
-        let (status, body) = answered.expect("a read from memory is answered at once");
+        let (status, body) = answered.expect(
+            "a read from memory is answered at once, unless a webhook converts the object and waits: \
+             then read it with `cluster.client().live()`",
+        );
         match status.as_u16() {
             200 => Some(serde_json::from_slice(&body).expect("an object of its own kind")),
             404 => None,

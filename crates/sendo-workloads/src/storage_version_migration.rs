@@ -182,7 +182,7 @@ async fn run(migration: &StorageVersionMigration, cx: &Context) -> Result<Action
     };
     let since: u64 = since.parse().unwrap_or(u64::MAX);
     let objects = cx.client().of_kind::<AnyMeta>(served.kind.clone());
-    for object in objects.live_list(&Selection::everything()).await? {
+    for object in objects.live_list(&Selection::default()).await? {
         let version = object.metadata.resource_version.as_deref();
         let is_old = version.and_then(|text| text.parse().ok()) <= Some(since);
         if is_old && let Err(error) = store_anew(&served, &object, cx).await {
@@ -219,8 +219,8 @@ async fn store_anew(
         force: false,
     };
     let client = cx.client().with_field_manager(NAME);
-    let written = client.of_kind::<AnyMeta>(kind.clone()).patch(object, patch);
-    match written.await {
+    let objects = client.of_kind::<AnyMeta>(kind.clone());
+    match objects.patch(object, patch).await {
         Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error),
         _ => Ok(()),
     }

@@ -65,7 +65,7 @@ fn printer(group: &str, kind: &str) -> Option<Printer> {
             _ => None,
         },
         "discovery.k8s.io" | "networking.k8s.io" => network::printer(kind),
-        "storage.k8s.io" => storage::printer(kind),
+        "storage.k8s.io" | "storagemigration.k8s.io" => storage::printer(kind),
         "events.k8s.io" if kind == "Event" => Some(cluster::event),
         _ => access::printer(group, kind).or_else(|| cluster::printer(group, kind)),
     }

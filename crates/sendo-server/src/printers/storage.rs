@@ -1,9 +1,11 @@
-//! Table rows of PersistentVolumes, PersistentVolumeClaims and the kinds of `storage.k8s.io`.
+//! Table rows of PersistentVolumes, PersistentVolumeClaims and the kinds of `storage.k8s.io`
+//! and `storagemigration.k8s.io`.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/printers/internalversion/printers.go`: `printPersistentVolume`,
 //!   `printPersistentVolumeClaim`, `printStorageClass`, `printCSIDriver`, `printCSINode`,
-//!   `printVolumeAttachment`, `printVolumeAttributesClass`
+//!   `printVolumeAttachment`, `printVolumeAttributesClass`,
+//!   `printStorageVersionMigration`
 
 use serde_json::Value;
 
@@ -17,10 +19,31 @@ pub(super) fn printer(kind: &str) -> Option<Printer> {
         "PersistentVolume" => persistent_volume,
         "PersistentVolumeClaim" => persistent_volume_claim,
         "StorageClass" => storage_class,
+        "StorageVersionMigration" => storage_version_migration,
         "VolumeAttachment" => volume_attachment,
         "VolumeAttributesClass" => volume_attributes_class,
         _ => return None,
     })
+}
+
+/// Name, Resource, Status.
+fn storage_version_migration(cells: &Cells<'_>) -> Vec<Value> {
+    let resource = cells.spec().at("resource");
+    let resource = match (resource.text("group"), resource.text("resource")) {
+        ("", name) => name.to_owned(),
+        (group, name) => format!("{name}.{group}"),
+    };
+    let conditions = cells.status().items("conditions").iter();
+    let holding = conditions.filter(|own| own.text("status") == "True");
+    let known = ["Running", "Failed", "Succeeded"];
+    let last = holding
+        .map(|own| own.text("type"))
+        .rfind(|kind| known.contains(kind));
+    vec![
+        cells.name(),
+        resource.into(),
+        last.unwrap_or("Unknown").into(),
+    ]
 }
 
 /// Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, VolumeAttributesClass, Reason, Age;

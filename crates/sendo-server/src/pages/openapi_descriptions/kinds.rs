@@ -7,7 +7,9 @@ use super::{Add, add};
 /// Version and kind of what resources and subresources take, in the release of
 /// Kubernetes that the application chose.
 pub(super) fn kinds() -> impl Iterator<Item = &'static (&'static str, &'static str, Add)> {
-    [SINCE_1_33, SINCE_1_34, SINCE_1_36].into_iter().flatten()
+    [SINCE_1_33, SINCE_1_34, SINCE_1_35, SINCE_1_36]
+        .into_iter()
+        .flatten()
 }
 
 type Kinds = &'static [(&'static str, &'static str, Add)];
@@ -91,6 +93,15 @@ const SINCE_1_34: Kinds = &[
 }
 k8s_openapi::k8s_if_le_1_33! {
 const SINCE_1_34: Kinds = &[];
+}
+
+k8s_openapi::k8s_if_ge_1_35! {
+const SINCE_1_35: Kinds = &[
+    ("storagemigration.k8s.io/v1beta1", "StorageVersionMigration", add::<k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration>),
+];
+}
+k8s_openapi::k8s_if_le_1_34! {
+const SINCE_1_35: Kinds = &[];
 }
 
 k8s_openapi::k8s_if_ge_1_36! {

@@ -424,6 +424,12 @@ fn validate_rest(definition: &Value) -> Vec<Error> {
     }
     errors.extend(validate_approval(definition));
     if spec["preserveUnknownFields"] == true {
+        let strategy = text(&spec["conversion"]["strategy"]);
+        if strategy == "Webhook" {
+            let path = Path::new("spec").child("conversion").child("strategy");
+            let why = "must be None if spec.preserveUnknownFields is true";
+            errors.push(Error::invalid(&path, strategy, why));
+        }
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(Error::invalid(
             &Path::new("spec").child("preserveUnknownFields"),
