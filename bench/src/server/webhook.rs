@@ -154,7 +154,11 @@ async fn until_called(
     let probe = json!({"metadata": {"name": REFUSED}}).to_string();
     let line = format!("{path}?dryRun=All");
     let called = world.clock().timeout(Duration::from_secs(30), async {
-        while connection.post(&line, probe.clone().into()).await.is_ok() {
+        loop {
+            let sent = connection.post(&line, probe.clone().into()).await;
+            if sent.is_err_and(|error| error.to_string().contains("denied the request")) {
+                return;
+            }
             world.clock().sleep(Duration::from_millis(20)).await;
         }
     });
@@ -192,7 +196,7 @@ impl Hook {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            runtime.block_on(serve(TcpListener::from_std(listener)?, acceptor))
+            runtime.block_on(async { serve(TcpListener::from_std(listener)?, acceptor).await })
         });
         Ok(Hook {
             address,
