@@ -14,8 +14,10 @@
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go`: `Validate`
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go`: `CheckRequest`
-//! - `pkg/quota/v1/evaluator/core/pods.go`, `services.go`, `persistent_volume_claims.go`,
-//!   `resource_claims.go`: `Handles`
+//! - `pkg/quota/v1/evaluator/core/persistent_volume_claims.go`: `Handles`
+//! - `pkg/quota/v1/evaluator/core/pods.go`: `Handles`
+//! - `pkg/quota/v1/evaluator/core/resource_claims.go`: `Handles`
+//! - `pkg/quota/v1/evaluator/core/services.go`: `Handles`
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,7 +7,6 @@
 //!
 //! Follows Kubernetes 1.36:
 //! - `plugin/pkg/admission/noderestriction/admission.go`
-//! - `cmd/kubeadm/app/phases/controlplane/manifests.go`: `enable-admission-plugins`
 
 mod labels;
 mod mirror_pods;
