@@ -9,6 +9,7 @@ mod quotas;
 mod replicasets;
 mod roles;
 mod scheduling;
+mod storage_versions;
 mod taints;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;

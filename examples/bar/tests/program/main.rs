@@ -2,4 +2,5 @@
 
 mod controller;
 mod manifests;
+mod versions;
 mod webhooks;
