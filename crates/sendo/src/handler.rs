@@ -7,6 +7,7 @@ use kube::Resource;
 
 use crate::Event;
 use crate::object::{Kind, ObjectKey, Typed};
+use crate::queue::Add;
 use crate::reader::Reader;
 
 /// Turns an event `E` into keys `Q` for the queue; none, one or many.
@@ -18,17 +19,22 @@ pub struct Handler<E, Q>(Kinds<E, Q>);
 enum Kinds<E, Q> {
     Now(Now<E, Q>),
     Later(Later<E, Q>),
+    Added(Added<E, Q>),
 }
 
+type Added<E, Q> = Box<dyn Fn(E, &Reader) -> Vec<(Q, Add)> + Send + Sync>;
 type Now<E, Q> = Box<dyn Fn(E, &Reader) -> Vec<Q> + Send + Sync>;
 type Later<E, Q> = Box<dyn Fn(E, Reader) -> BoxFuture<'static, Vec<Q>> + Send + Sync>;
 
 impl<E, Q> Handler<E, Q> {
-    pub(crate) async fn keys(&self, event: E, reader: &Reader) -> Vec<Q> {
-        match &self.0 {
+    /// The keys, and how each is added: as `add` says, unless the handler says it.
+    pub(crate) async fn keys(&self, event: E, reader: &Reader, add: Add) -> Vec<(Q, Add)> {
+        let keys = match &self.0 {
             Kinds::Now(handle) => handle(event, reader),
             Kinds::Later(handle) => handle(event, reader.clone()).await,
-        }
+            Kinds::Added(handle) => return handle(event, reader),
+        };
+        keys.into_iter().map(|key| (key, add)).collect()
     }
 }
 
@@ -53,6 +59,32 @@ where
 {
     Handler(Kinds::Now(Box::new(move |event, reader| {
         keys(event, reader).into_iter().collect()
+    })))
+}
+
+/// A handler that also says how each key is added to the queue: how urgent it is, and how long it
+/// waits before it is due. Whether an object was there when the watch began is then for the
+/// function to look at: other handlers add such keys with low priority.
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use sendo::queue::{Add, Priority, Reason};
+/// use sendo::{Event, ObjectExt, ObjectKey, handler};
+///
+/// let by_priority = handler::map_adds(|event: Event<Pod>, _| {
+///     let pod = event.object();
+///     let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default();
+///     [(pod.key(), Add::because(Reason::EVENT).priority(Priority(priority)))]
+/// });
+/// # let _: handler::Handler<Event<Pod>, ObjectKey> = by_priority;
+/// ```
+pub fn map_adds<E, Q, R>(adds: impl Fn(E, &Reader) -> R + Send + Sync + 'static) -> Handler<E, Q>
+where
+    R: IntoIterator<Item = (Q, Add)>,
+{
+    Handler(Kinds::Added(Box::new(move |event, reader| {
+        adds(event, reader).into_iter().collect()
     })))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
-use sendo_world::{Timestamp, World};
+use sendo_world::{Clock, Timestamp, World};
 
 use crate::cache::{Cache, Informer, Listing, Namespaces, Selection, Snapshot};
 use crate::error::Undeclared;
@@ -108,6 +108,11 @@ impl Reader {
     /// The wall time.
     pub fn now(&self) -> Timestamp {
         self.world.clock().wall()
+    }
+
+    /// The clock, to measure spans by.
+    pub fn clock(&self) -> &Clock {
+        self.world.clock()
     }
 
     /// Waits until all that is declared has been listed once.

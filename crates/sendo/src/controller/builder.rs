@@ -4,6 +4,7 @@ use std::any::TypeId;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ impl<Q: Key> Parts<Q> {
             settings: Settings {
                 workers: 1,
                 limiter: Box::new(Backoff::default()),
+                fairness: None,
                 timeout: None,
                 elected: Elected::default(),
                 reads: Vec::new(),
@@ -252,6 +254,14 @@ macro_rules! settings {
         /// for what was left of its time, not for twice as long.
         pub fn retry(mut self, limiter: impl Limiter + 'static) -> Self {
             self.parts.settings.limiter = Box::new(limiter);
+            self
+        }
+
+        /// Of this many keys in a row, at least one is that which has been ready longest, whatever
+        /// its priority; 8 by default, see [`queue::Options`](crate::queue::Options). With
+        /// `NonZeroU32::MAX` the most urgent key is always first, however long others wait.
+        pub fn fairness(mut self, picks: NonZeroU32) -> Self {
+            self.parts.settings.fairness = Some(picks);
             self
         }
 

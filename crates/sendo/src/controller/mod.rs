@@ -29,6 +29,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,6 +170,7 @@ pub(crate) type Stuck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 pub(crate) struct Settings<Q> {
     pub(crate) workers: usize,
     pub(crate) limiter: Box<dyn Limiter>,
+    pub(crate) fairness: Option<NonZeroU32>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) elected: Elected,
     pub(crate) reads: Vec<DeclaredRead>,

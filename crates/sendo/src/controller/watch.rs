@@ -10,7 +10,7 @@ use super::Key;
 use crate::error::{Undeclared, panic_message};
 use crate::handler::Handler;
 use crate::metrics::ControllerMetrics;
-use crate::queue::{Add, Priority, Queue, Reason};
+use crate::queue::{Add, Queue};
 use crate::reader::{DeclaredRead, Reader};
 use crate::source::{Item, Opening, Source};
 
@@ -68,15 +68,16 @@ async fn run<E, Q: Key>(source: Source<E>, handler: Handler<E, Q>, pump: Pump<Q>
         // Predicates and handlers are the user's: a panic there costs one event, not the controller.
         let keys = AssertUnwindSafe(async {
             if !(opened.passes)(&event) {
-                return (Vec::new(), (Priority::NORMAL, Reason::EVENT));
+                return Vec::new();
             }
-            let urgency = (opened.urgency)(&event);
-            (handler.keys(event, &pump.reader).await, urgency)
+            let (priority, reason) = (opened.urgency)(&event);
+            let add = Add::because(reason).priority(priority);
+            handler.keys(event, &pump.reader, add).await
         });
         match keys.catch_unwind().await {
-            Ok((keys, (priority, reason))) => {
-                for key in keys {
-                    pump.queue.add(key, Add::because(reason).priority(priority));
+            Ok(keys) => {
+                for (key, add) in keys {
+                    pump.queue.add(key, add);
                 }
             }
             Err(panic) => {

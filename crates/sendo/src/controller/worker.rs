@@ -51,12 +51,13 @@ impl<Q: Key> Plan<Q> {
         let workers = workers.unwrap_or(self.settings.workers).max(1);
         metrics.set_workers(workers);
         let queue_metrics = QueueMetrics::new(&surroundings.metrics, &self.name);
+        let defaults = Options::default();
         let queue = Queue::new(
             world,
             Options {
                 limiter: self.settings.limiter,
+                fairness: self.settings.fairness.unwrap_or(defaults.fairness),
                 observer: Some(queue_metrics.observer()),
-                ..Options::default()
             },
         );
         queue_metrics.follow(&queue);
