@@ -49,8 +49,6 @@ type stage struct {
 	address net.IP
 	// The program to run as metrics server; empty if there is none.
 	metricsServer string
-	// Whether the cluster calls conversion webhooks.
-	conversion bool
 }
 
 // A step has a name that says what must hold.
@@ -74,7 +72,6 @@ func main() {
 	flag.StringVar(&s.namespace, "namespace", "e2e-extensions", "a namespace that is not there yet")
 	flag.StringVar(&s.folder, "folder", "", "an empty folder for certificates and logs")
 	flag.StringVar(&s.metricsServer, "metrics-server", "", "the metrics server")
-	flag.BoolVar(&s.conversion, "conversion", true, "whether the cluster calls conversion webhooks")
 	flag.Parse()
 	// What the libraries log of calls that fail is what a step asks for.
 	klog.SetLogger(logr.Discard())
@@ -87,6 +84,12 @@ func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	failed := !tell("a namespace for what the cluster calls", func() error { return s.open(ctx) })
+	tell("the machine has an address that endpoints may have", func() error {
+		if s.address == nil {
+			return skipped{"it has loopback addresses only: Services stand for the name localhost, without EndpointSlices"}
+		}
+		return nil
+	})
 	if !failed {
 		failed = !play(ctx, s)
 	}

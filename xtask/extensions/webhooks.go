@@ -34,8 +34,6 @@ var webhookSteps = []step{
 	{"a watch in another version sees conversions", converterWatches},
 }
 
-var noConversion = skipped{"the cluster does not call conversion webhooks"}
-
 // The warnings that answers carried.
 type warnings struct {
 	mutex sync.Mutex
@@ -250,9 +248,6 @@ func validatorKeeps(ctx context.Context, s *stage) error {
 }
 
 func converterServes(ctx context.Context, s *stage) error {
-	if !s.conversion {
-		return noConversion
-	}
 	own := &WidgetV2{}
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "a"}, own); err != nil {
 		return err
@@ -274,9 +269,6 @@ func converterServes(ctx context.Context, s *stage) error {
 }
 
 func converterTakesWrites(ctx context.Context, s *stage) error {
-	if !s.conversion {
-		return noConversion
-	}
 	second := &WidgetV2{ObjectMeta: metav1.ObjectMeta{Name: "second", Namespace: s.namespace}, Spec: WidgetSpecV2{Colour: "green"}}
 	if err := s.client.Create(ctx, second); err != nil {
 		return err
@@ -297,9 +289,6 @@ func converterTakesWrites(ctx context.Context, s *stage) error {
 }
 
 func converterWatches(ctx context.Context, s *stage) error {
-	if !s.conversion {
-		return noConversion
-	}
 	watching, err := client.NewWithWatch(s.config, client.Options{Scheme: s.scheme})
 	if err != nil {
 		return err

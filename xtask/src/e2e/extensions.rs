@@ -56,8 +56,6 @@ pub(super) fn run(program: Option<&Program>, stage: &Stage<'_>) -> Vec<Step> {
         .arg("--folder")
         .arg(stage.folder.join(NAME))
         .arg("--metrics-server")
-        .arg(&program.metrics_server)
-        // Until the server calls conversion webhooks.
-        .arg("--conversion=false");
+        .arg(&program.metrics_server);
     go_program::run(&mut command)
 }
