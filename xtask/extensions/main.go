@@ -93,6 +93,7 @@ func main() {
 	if !failed {
 		failed = !play(ctx, s)
 	}
+	endMetricsServer()
 	if failed {
 		cancel()
 		os.Exit(1)

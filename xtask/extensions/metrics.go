@@ -269,11 +269,18 @@ func metricsAuthorized(ctx context.Context, s *stage) error {
 	})
 }
 
-func metricsEnd(ctx context.Context, s *stage) error {
-	if err := metrics.process.Process.Kill(); err != nil {
-		return err
+// Ends the metrics server, if it runs.
+func endMetricsServer() {
+	if metrics.process == nil || metrics.process.Process == nil {
+		return
 	}
+	// It may have ended by itself.
+	_ = metrics.process.Process.Kill()
 	_ = metrics.process.Wait()
+}
+
+func metricsEnd(ctx context.Context, s *stage) error {
+	endMetricsServer()
 	if err := untilAvailable(ctx, s, "False"); err != nil {
 		return err
 	}
