@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_status_goes_on_and_not_back() {
         let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        let migration = |version: &str, conditions: Value| json!({"metadata": {"name": "a"}, "status": {"resourceVersion": version, "conditions": conditions}});
+        let migration = |version: &str, conditions: Value| json!({"metadata": {"name": "a", "resourceVersion": "1"}, "status": {"resourceVersion": version, "conditions": conditions}});
         let texts = |new: &Value, old: &Value| -> Vec<String> {
             let errors = validate_status(new, old);
             let short = errors
