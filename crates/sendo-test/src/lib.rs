@@ -48,6 +48,7 @@ mod manifests;
 mod recent_logs;
 mod record;
 mod rights;
+mod round_trips;
 mod run;
 mod view;
 
@@ -55,6 +56,7 @@ pub use cluster::TestCluster;
 pub use faults::Faults;
 pub use record::{Recording, record};
 pub use rights::Rights;
+pub use round_trips::{round_trips, round_trips_of};
 pub use run::run_with_seed;
 pub use sendo_macros::test;
 pub use view::View;

@@ -1,7 +1,7 @@
 //! The guide: from a first controller to its tests and to production.
 //!
 //! To learn: [`first_controller`], [`external_events`], [`cache_and_indexes`],
-//! [`finalizers`], [`webhooks`], [`election`], [`metrics_and_probes`], [`testing`], [`faults`],
+//! [`finalizers`], [`webhooks`], [`webhook_certificates`], [`election`], [`metrics_and_probes`], [`testing`], [`faults`],
 //! [`rights_and_manifests`], [`running_in_production`]. To translate: [`from_kube_rs`],
 //! [`from_controller_runtime`]. To look up: [`mistakes`].
 
@@ -13,6 +13,9 @@ pub mod finalizers {}
 
 #[doc = include_str!("../guide/webhooks.md")]
 pub mod webhooks {}
+
+#[doc = include_str!("../guide/webhook_certificates.md")]
+pub mod webhook_certificates {}
 
 #[doc = include_str!("../guide/external_events.md")]
 pub mod external_events {}

@@ -95,7 +95,8 @@
 //!
 //! **Webhooks.** A [`webhook`] completes, refuses or converts objects before they are
 //! stored: an async function, declared on the manager as controllers are. Paths, rules and
-//! configurations follow from the declaration. See [webhooks](guide::webhooks).
+//! configurations follow from the declaration, and certificates need no thought. See
+//! [webhooks](guide::webhooks) and [their certificates](guide::webhook_certificates).
 //!
 //! **World.** Time, randomness and tasks come from the [`World`] that the program
 //! is given, and reach a reconcile through its context: [`Context::now`],
@@ -122,6 +123,7 @@
 
 mod action;
 pub mod cache;
+mod certificates;
 #[cfg(feature = "args")]
 pub mod check;
 pub mod client;
@@ -155,6 +157,7 @@ pub mod source;
 mod tls;
 mod transport;
 pub mod webhook;
+mod webhook_server;
 
 pub use cache::{Index, Listing, Selection, Selector};
 pub use client::{Client, Patch};

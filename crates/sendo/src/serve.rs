@@ -14,9 +14,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sendo_world::{Stop, World};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::Semaphore;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 use crate::tls::Tls;
 
@@ -133,8 +134,33 @@ impl Listener {
         H: Fn(PageRequest) -> F + Clone + Send + 'static,
         F: Future<Output = PageResponse> + Send + 'static,
     {
+        let converse = {
+            let (world, stop) = (world.clone(), stop.clone());
+            move |stream: Connection| {
+                let (world, stop, handler) = (world.clone(), stop.clone(), handler.clone());
+                async move { converse(stream, &world, &stop, handler).await }
+            }
+        };
+        self.serve_connections(tls, world, stop, CONNECTIONS, converse)
+            .await;
+    }
+
+    /// Accepts up to `limit` connections at once until `stop`, through TLS if there is any, and
+    /// returns when no connection is left. `converse` is one connection, and ends soon after the
+    /// stop.
+    pub(crate) async fn serve_connections<C, F>(
+        self,
+        tls: Option<Tls>,
+        world: &World,
+        stop: &Stop,
+        limit: usize,
+        converse: C,
+    ) where
+        C: Fn(Connection) -> F + Clone + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
         let connections = world.tasks().child("http");
-        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let permits = Arc::new(Semaphore::new(limit));
         loop {
             let accept = async {
                 let permit = permits.clone().acquire_owned().await;
@@ -149,17 +175,19 @@ impl Listener {
                 world.clock().sleep(ACCEPT_AGAIN).await;
                 continue;
             };
-            let (world, stop, handler) = (world.clone(), stop.clone(), handler.clone());
-            let tls = tls.clone();
+            // A response is complete when it is written: nothing is gained by waiting for more.
+            let _ = stream.set_nodelay(true);
+            let (clock, stop) = (world.clock().clone(), stop.clone());
+            let (tls, converse) = (tls.clone(), converse.clone());
             connections.spawn("connection", async move {
                 match tls {
-                    None => converse(stream, &world, &stop, handler).await,
+                    None => converse(Either::Left(stream)).await,
                     Some(tls) => {
-                        let accept = tls.acceptor().accept(stream);
-                        let handshake = world.clock().timeout(REQUEST_HEAD, accept);
+                        let accept = async { tls.acceptor().await.accept(stream).await };
+                        let handshake = clock.timeout(REQUEST_HEAD, accept);
                         // Who cannot agree on TLS goes away.
                         if let Some(Some(Ok(stream))) = stop.run_until_cancelled(handshake).await {
-                            converse(stream, &world, &stop, handler).await;
+                            converse(Either::Right(stream)).await;
                         }
                     }
                 }
@@ -171,10 +199,12 @@ impl Listener {
     }
 }
 
+/// A connection, through TLS or not: one type for both, so that what serves them is compiled once.
+pub(crate) type Connection = Either<TcpStream, TlsStream<TcpStream>>;
+
 /// One connection, until its peer closes it or the program stops.
-async fn converse<S, H, F>(stream: S, world: &World, stop: &Stop, handler: H)
+async fn converse<H, F>(stream: Connection, world: &World, stop: &Stop, handler: H)
 where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
     H: Fn(PageRequest) -> F,
     F: Future<Output = PageResponse>,
 {

@@ -13,6 +13,7 @@ use crate::client::{Rate, connect};
 use crate::election::ElectionOptions;
 use crate::error::{Error, Result};
 use crate::manager::Config;
+use crate::webhook::{Certificates, Reached, Serving};
 
 /// What is logged by default. `kube_client` logs an error for every request that
 /// gets no answer, which is each attempt of each watch while the API server is away.
@@ -170,6 +171,34 @@ pub struct Args {
     )]
     pub health_address: Option<String>,
 
+    /// Serve webhooks here, through TLS [default: :9443 in a cluster, else where --webhooks-at says]
+    #[arg(long, value_name = "ADDRESS", env = "SENDO_WEBHOOK_ADDRESS")]
+    pub webhook_address: Option<String>,
+
+    /// Run by hand beside a cluster: register the webhooks to be called at this address of this
+    /// machine. Port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port, env = "SENDO_WEBHOOKS_AT")]
+    pub webhooks_at: Option<String>,
+
+    /// Where the certificate of the webhooks comes from
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SOURCE",
+        default_value = "own",
+        env = "SENDO_WEBHOOK_CERTIFICATES"
+    )]
+    pub webhook_certificates: Certificates,
+
+    /// The folder with `tls.crt` and `tls.key` for webhooks, unless they are the program's own
+    /// [default: /etc/webhook-certificates]
+    #[arg(long, value_name = "DIR", env = "SENDO_WEBHOOK_CERTIFICATES_DIR")]
+    pub webhook_certificates_dir: Option<PathBuf>,
+
+    /// Let only those call webhooks who show a certificate signed by an authority of this file
+    #[arg(long, value_name = "FILE", env = "SENDO_WEBHOOK_CLIENT_CA")]
+    pub webhook_client_ca: Option<PathBuf>,
+
     /// Seconds that work in flight has to end after a stop
     #[arg(
         long,
@@ -220,9 +249,28 @@ impl Args {
             metrics_secure: self.metrics_secure,
             metrics_certificates: self.metrics_certificates.clone(),
             health_address: self.health_address.clone(),
+            webhooks: self.webhooks(),
             shutdown_timeout: Duration::from_secs(self.shutdown_timeout),
             ..Config::new(client, world)
         })
+    }
+
+    fn webhooks(&self) -> Serving {
+        let reached = self.webhooks_at.clone();
+        let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let usual = in_cluster.then(|| ":9443".to_owned());
+        let address = self.webhook_address.clone();
+        Serving {
+            address: address.or_else(|| reached.clone()).or(usual),
+            // Whoever runs it by hand has not applied its manifests.
+            install: reached.is_some(),
+            reached: reached.map(|authority| Reached::Url { authority }),
+            certificates: self.webhook_certificates,
+            certificates_dir: self.webhook_certificates_dir.clone(),
+            client_authorities: self.webhook_client_ca.clone(),
+            pod: std::env::var("POD_NAME").ok(),
+            ..Serving::default()
+        }
     }
 
     pub(super) fn chosen_namespaces(&self) -> Namespaces {
@@ -299,6 +347,16 @@ fn workers(text: &str) -> Result<(String, usize), String> {
     }
 }
 
+fn host_and_port(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':');
+    match parts.map(|(host, port)| (host, port.parse::<u16>())) {
+        Some((host, Ok(_))) if !host.is_empty() && !host.contains('/') => Ok(text.to_owned()),
+        _ => Err(format!(
+            "`{text}` is not `host:port`, such as `127.0.0.1:9443`"
+        )),
+    }
+}
+
 fn rate(text: &str) -> Result<Rate, String> {
     match text.parse::<f64>() {
         Ok(per_second) if per_second.is_finite() && per_second > 0.0 => Ok(Rate {
@@ -339,6 +397,31 @@ mod tests {
         );
         assert!(parse(&["--max-requests", "0"]).is_err());
         assert!(parse(&["--workers", "bucket=0"]).is_err());
+    }
+
+    #[test]
+    fn a_program_run_by_hand_serves_webhooks_where_it_registers_them() {
+        let serving = |flags: &[&str]| parse(flags).unwrap().webhooks();
+        let by_hand = serving(&["--webhooks-at", "127.0.0.1:9443"]);
+        assert!(by_hand.install);
+        assert_eq!(by_hand.address.as_deref(), Some("127.0.0.1:9443"));
+        let authority = "127.0.0.1:9443".to_owned();
+        assert_eq!(by_hand.reached, Some(Reached::Url { authority }));
+        let elsewhere = serving(&["--webhooks-at", "a:1", "--webhook-address", ":2"]);
+        assert_eq!(elsewhere.address.as_deref(), Some(":2"));
+
+        let files = serving(&["--webhook-certificates", "cert-manager"]);
+        assert_eq!(files.certificates, Certificates::CertManager);
+        assert!(!files.install && files.reached.is_none());
+        for wrong in ["9443", ":9443", "https://a:1", "a:x"] {
+            let refused = parse(&["--webhooks-at", wrong]).unwrap_err().to_string();
+            assert!(
+                refused.contains("is not `host:port`, such as `127.0.0.1:9443`"),
+                "{refused}"
+            );
+        }
+        let refused = parse(&["--webhook-certificates", "mine"]).unwrap_err();
+        assert!(refused.to_string().contains("own, files, cert-manager"));
     }
 
     #[test]

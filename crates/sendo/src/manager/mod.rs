@@ -43,7 +43,7 @@ use crate::rights::{Right, Verbs};
 use crate::webhook::{self, Conversions, Convert, Reached, Registration, Webhook};
 
 pub use config::{ClientOf, Config};
-pub use rights::RightsOptions;
+pub use rights::{RightsOptions, ServedWebhooks};
 pub use runnable::{RunContext, Runnable, elected_alone, everywhere, on_leader};
 pub use running::Running;
 pub use stop::DidNotStop;

@@ -9,7 +9,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Secret};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1::Event as SeriesEvent;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -19,7 +20,7 @@ use crate::controller::{ControllerRights, Elected, EventsOf};
 use crate::events::EventsApi;
 use crate::object::ObjectExt;
 use crate::rights::{DeclaredRights, Right, Verb, Verbs};
-use crate::webhook::Webhook;
+use crate::webhook::{Certificates, Phase, Reached, Webhook};
 
 /// Where events about objects of no namespace are written.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -37,19 +38,37 @@ pub struct RightsOptions {
     pub install_kinds: bool,
     /// Whether it installs the configurations of its webhooks; not by default.
     pub install_webhooks: bool,
+    /// How its webhooks are served; not at all by default.
+    pub webhooks: Option<ServedWebhooks>,
     /// Which API its events are written to.
     pub events: EventsApi,
 }
 
+/// How a program serves its webhooks, as far as its rights go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedWebhooks {
+    /// Where the API server finds them.
+    pub reached: Reached,
+    /// Where their certificate comes from.
+    pub certificates: Certificates,
+}
+
 impl RightsOptions {
-    pub(super) fn of_config(config: &Config) -> Self {
+    pub(super) fn of_config(program: &str, config: &Config) -> Self {
         let election = config.election.as_ref();
+        let serving = &config.webhooks;
         RightsOptions {
             namespaces: config.namespaces.clone(),
             lease: election.map(|options| (options.namespace.clone(), options.name.clone())),
             metrics_secure: config.metrics_secure,
             install_kinds: config.install_kinds,
-            install_webhooks: config.webhooks.install,
+            install_webhooks: serving.install,
+            webhooks: serving.address.is_some().then(|| ServedWebhooks {
+                reached: serving.reached.clone().unwrap_or_else(|| {
+                    Reached::by_service_of(program, config.client.default_namespace())
+                }),
+                certificates: serving.certificates,
+            }),
             events: config.events,
         }
     }
@@ -87,11 +106,15 @@ impl Manager {
             rights.extend(self.configuration_rights());
             rights.extend(self.definition_rights());
         }
+        if let Some(served) = &options.webhooks {
+            rights.extend(self.serving_rights(served));
+        }
         rights
     }
 
     pub(super) fn declared_rights(&self, config: &Config) -> DeclaredRights {
-        DeclaredRights::new(&self.name, self.rights(&RightsOptions::of_config(config)))
+        let options = RightsOptions::of_config(&self.name, config);
+        DeclaredRights::new(&self.name, self.rights(&options))
     }
 
     /// The status of a kind belongs to the program that defines it and controls it.
@@ -140,6 +163,45 @@ impl Manager {
             Right::of::<ValidatingWebhookConfiguration>(known).named(&self.name),
             Right::of::<ValidatingWebhookConfiguration>(Verb::Create),
         ]
+    }
+
+    /// To serve the webhooks: with certificates of its own, to keep these in a Secret and to have
+    /// the API server trust them; by a Service, to see when that leads elsewhere.
+    fn serving_rights(&self, served: &ServedWebhooks) -> Vec<Right> {
+        let mut rights = Vec::new();
+        if self.webhooks.is_empty() && self.conversions.is_empty() {
+            return rights;
+        }
+        let known = Verb::Get | Verb::List | Verb::Watch | Verb::Update;
+        if let Reached::Service { namespace, .. } = &served.reached {
+            rights.push(Right::of::<EndpointSlice>(Verb::List).in_namespace(namespace));
+            if served.certificates == Certificates::Own {
+                let name = Reached::secret_of(&self.name);
+                let secret = |verbs| Right::of::<Secret>(verbs).in_namespace(namespace);
+                rights.push(secret(known).named(&name));
+                rights.push(secret(Verb::Create.into()));
+            }
+        }
+        if served.certificates != Certificates::Own {
+            return rights;
+        }
+        let has = |phase| self.webhooks.iter().any(|webhook| webhook.phase() == phase);
+        if has(Phase::Mutating) {
+            rights.push(Right::of::<MutatingWebhookConfiguration>(known).named(&self.name));
+        }
+        if has(Phase::Validating) {
+            rights.push(Right::of::<ValidatingWebhookConfiguration>(known).named(&self.name));
+        }
+        let converted = self.conversions.definitions();
+        if !converted.is_empty() {
+            let right = Right::of::<CustomResourceDefinition>(known);
+            rights.push(
+                converted
+                    .iter()
+                    .fold(right, |right, name| right.named(name)),
+            );
+        }
+        rights
     }
 
     fn definition_rights(&self) -> Vec<Right> {

@@ -206,7 +206,7 @@ pub(super) struct Life {
     requests: ClientMetrics,
     rights: DeclaredRights,
     rate: Option<Arc<RateLimit>>,
-    stop: Stop,
+    pub(super) stop: Stop,
     /// Cancelled when the lease may be given back: all that the leader did has ended.
     pub(super) release: Stop,
     /// Cancelled when leadership is lost and work of the leader goes on, which
@@ -223,10 +223,10 @@ impl Life {
     async fn live(
         self,
         manager: Manager,
-        served: Option<Served>,
+        mut served: Option<Served>,
         mut failed: mpsc::UnboundedReceiver<Error>,
     ) -> Result<()> {
-        let outcome = match self.begin(manager, served.as_ref()).await {
+        let outcome = match self.begin(manager, served.as_mut()).await {
             Ok(ready) => self.go_on(ready, &mut failed).await,
             Err(error) => Err(error),
         };
@@ -243,9 +243,12 @@ impl Life {
     async fn begin(
         &self,
         mut manager: Manager,
-        served: Option<&Served>,
+        mut served: Option<&mut Served>,
     ) -> Result<Vec<BoxFuture<'static, ()>>> {
         self.serve(std::mem::take(&mut manager.checks)).await?;
+        if let Some(served) = &mut served {
+            self.listen_to_webhooks(served).await?;
+        }
         let install = self.install(&manager.definitions, served);
         match self.stop.run_until_cancelled(install).await {
             Some(installed) => installed?,
@@ -294,10 +297,18 @@ impl Life {
 
     /// Installs what the config asks for: the program's kinds, and the configurations of its
     /// webhooks.
-    async fn install(&self, definitions: &Definitions, served: Option<&Served>) -> Result<()> {
+    async fn install(
+        &self,
+        definitions: &Definitions,
+        mut served: Option<&mut Served>,
+    ) -> Result<()> {
         let client = self.client(&self.name, &self.config.world, None);
         let clock = self.config.world.clock();
-        let definitions = match served {
+        let installs = self.config.install_kinds || self.config.webhooks.install;
+        if let Some(served) = served.as_mut().filter(|_| installs) {
+            served.know_authorities().await;
+        }
+        let definitions = match &served {
             Some(served) => served.with_conversions(&self.name, definitions.merged()),
             None => definitions.without_conversions(),
         };
@@ -466,8 +477,30 @@ impl Life {
         Recorder::start(client, &self.worlds.events, component, options)
     }
 
+    /// A cache of its own for a part of the program that goes on while all others stop.
+    pub(super) fn cache_of(&self, world: &World) -> Cache {
+        let options = CacheOptions {
+            name: self.name.clone(),
+            rights: Some(self.rights.clone()),
+            metrics: Some(self.requests.clone()),
+            ..CacheOptions::default()
+        };
+        Cache::new(self.config.client.clone(), world.clone(), options)
+    }
+
     /// A client in the name of a part; a leader's writes pass its gate.
     pub(super) fn client(&self, part: &str, world: &World, gate: Option<Gate>) -> Client {
+        self.client_with(part, world, gate, &self.cache)
+    }
+
+    /// The same with another cache than that of the program.
+    pub(super) fn client_with(
+        &self,
+        part: &str,
+        world: &World,
+        gate: Option<Gate>,
+        cache: &Cache,
+    ) -> Client {
         let name = self.config.field_manager.as_deref().unwrap_or(part);
         let options = ClientOptions {
             rate: self.rate.clone(),
@@ -477,7 +510,7 @@ impl Life {
             ..ClientOptions::default()
         };
         let kube = self.config.client_of(part);
-        let client = Client::new(kube, self.cache.clone(), world.clone(), options);
+        let client = Client::new(kube, cache.clone(), world.clone(), options);
         match gate {
             Some(gate) => client.with_gate(Arc::new(gate)),
             None => client,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::InvalidOption;
 use crate::cache::Namespaces;
 use crate::manager::Manager;
+pub use crate::webhook::Certificates;
 
 /// The most characters of a label's value, of a namespace and of the name of a Service
 /// (apimachinery, util/validation: `DNS1123LabelMaxLength`).
@@ -39,19 +40,6 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// How long its pods have to end before they are killed, from the program's own limits.
     pub grace_period: Duration,
-}
-
-/// How the program's webhooks get their certificates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "args", derive(clap::ValueEnum))]
-pub enum Certificates {
-    /// The program makes them, and keeps the authorities of its configurations right.
-    #[default]
-    Own,
-    /// They are mounted from a Secret that somebody else keeps.
-    Files,
-    /// The same, kept by cert-manager, whose resources are printed too.
-    CertManager,
 }
 
 /// What is printed only when it is asked for.

@@ -123,6 +123,16 @@ fn issued(model: &Model<'_>) -> [Item; 2] {
     ]
 }
 
+/// Says where the certificates come from, if the program does not make them.
+pub(super) fn arguments(model: &Model<'_>) -> Option<String> {
+    let source = match model.options.certificates {
+        Certificates::Own => return None,
+        Certificates::Files => "files",
+        Certificates::CertManager => "cert-manager",
+    };
+    port(model).map(|_| format!("--webhook-certificates={source}"))
+}
+
 /// Mounts the certificates, if they are files.
 pub(super) fn mount_certificates(model: &Model<'_>, pod: &mut PodSpec) {
     if model.options.certificates == Certificates::Own || port(model).is_none() {

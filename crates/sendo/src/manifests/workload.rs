@@ -128,6 +128,7 @@ fn container(model: &Model<'_>) -> Container {
         format!("--metrics-address=:{}", network::METRICS),
         "--metrics-secure".to_owned(),
     ];
+    arguments.extend(webhooks::arguments(model));
     arguments.extend(model.options.arguments.iter().cloned());
     let environment = &model.options.environment;
     let environment = environment.iter().map(|(name, value)| EnvVar {

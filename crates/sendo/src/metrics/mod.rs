@@ -53,7 +53,7 @@ pub use events::EventMetrics;
 pub use format::Format;
 pub use leader::LeaderMetrics;
 pub use queue::QueueMetrics;
-pub use webhook::{ActiveReview, WebhookMetrics};
+pub use webhook::{ActiveReview, CertificateMetrics, WebhookMetrics};
 
 /// The metrics of one manager. Clones share them.
 ///

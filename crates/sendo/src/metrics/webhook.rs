@@ -5,6 +5,7 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use sendo_world::Timestamp;
 
 use super::{Counters, Gauges, Histograms, Registered, Registry};
 
@@ -19,6 +20,9 @@ pub(super) struct Families {
     latency: Histograms,
     panics: Counter,
     conversion_panics: Counter,
+    certificate_reads: Counter,
+    certificate_errors: Counter,
+    certificate_expires: Gauge,
 }
 
 impl Families {
@@ -49,6 +53,21 @@ impl Families {
                 &name("conversion_webhook_panics_total"),
                 "Conversions that panicked",
                 Counter::default(),
+            ),
+            certificate_reads: to.own(
+                "certwatcher_read_certificate_total",
+                "Reads of the files of the webhooks' certificate",
+                Counter::default(),
+            ),
+            certificate_errors: to.own(
+                "certwatcher_read_certificate_errors_total",
+                "Reads of the files of the webhooks' certificate that failed",
+                Counter::default(),
+            ),
+            certificate_expires: to.own(
+                "sendo_webhook_certificate_expiration_timestamp_seconds",
+                "When the certificate expires that webhooks are served with",
+                Gauge::default(),
             ),
         }
     }
@@ -114,6 +133,41 @@ impl WebhookMetrics {
     /// Counts a panic, beside the failure it is.
     pub fn panicked(&self) {
         self.panics.inc();
+    }
+}
+
+/// The metrics of the certificate that webhooks are served with.
+#[derive(Clone, Debug)]
+pub struct CertificateMetrics {
+    reads: Counter,
+    errors: Counter,
+    expires: Gauge,
+}
+
+impl CertificateMetrics {
+    /// The metrics of the program's only such certificate.
+    pub fn new(registry: &Registry) -> Self {
+        let families = &registry.families().webhook;
+        CertificateMetrics {
+            reads: families.certificate_reads.clone(),
+            errors: families.certificate_errors.clone(),
+            expires: families.certificate_expires.clone(),
+        }
+    }
+
+    /// Counts a read of its files.
+    pub fn read(&self) {
+        self.reads.inc();
+    }
+
+    /// Counts a read that failed.
+    pub fn failed(&self) {
+        self.errors.inc();
+    }
+
+    /// Notes when the certificate expires.
+    pub fn expires(&self, at: Timestamp) {
+        self.expires.set(at.as_second());
     }
 }
 

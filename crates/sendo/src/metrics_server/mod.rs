@@ -11,7 +11,7 @@ use self::guard::Guard;
 use crate::client::Client;
 use crate::metrics::{Format, Registry};
 use crate::serve::{Listener, PageRequest, PageResponse};
-use crate::tls::{Tls, TlsError};
+use crate::tls::{Tls, TlsError, TlsOptions};
 
 /// Serves `registry` on `/metrics` until `stop`: in plain HTTP or, with
 /// `security`, through TLS and only to whom the API server lets see it.
@@ -55,7 +55,7 @@ impl Security {
     /// and rights.
     pub fn new(client: Client, world: &World, folder: Option<&Path>) -> Result<Self, TlsError> {
         Ok(Security {
-            tls: Tls::new(folder)?,
+            tls: Tls::new(folder, TlsOptions::new(world.clock()))?,
             guard: Guard::new(client, world.clock().clone()),
         })
     }

@@ -55,6 +55,20 @@ impl Reached {
         }
     }
 
+    /// The name of the Secret with the certificate of `program`: `<program>-webhook-certificates`.
+    pub fn secret_of(program: &str) -> String {
+        format!("{program}-webhook-certificates")
+    }
+
+    /// A URL with port 0 gets the port that was taken.
+    pub(crate) fn take_port(&mut self, port: u16) {
+        if let Reached::Url { authority } = self
+            && let Some(host) = authority.strip_suffix(":0")
+        {
+            *authority = format!("{host}:{port}");
+        }
+    }
+
     /// The host that the certificate must be for, as in a URL.
     pub(crate) fn host(&self) -> String {
         match self {

@@ -161,6 +161,13 @@ impl Conversions {
         self.kinds.values().map(|versions| &versions.hub)
     }
 
+    /// The names of the definitions whose kinds are converted.
+    pub(crate) fn definitions(&self) -> Vec<String> {
+        let hubs = self.hubs();
+        hubs.map(|hub| format!("{}.{}", hub.plural, hub.group))
+            .collect()
+    }
+
     /// Answers a ConversionReview.
     ///
     /// # Errors

@@ -340,6 +340,11 @@ impl Webhook {
         reads.chain(self.needs.iter().cloned())
     }
 
+    /// When it is called.
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// The kinds that it reads.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.reads.iter().map(|read| &read.kind)

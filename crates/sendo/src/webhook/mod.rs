@@ -54,6 +54,7 @@ mod serving;
 #[cfg(test)]
 mod tests;
 
+pub use crate::certificates::Lifetimes;
 pub use admission::{Admission, Change};
 pub use configuration::{Manifests, Reached};
 pub use convert::Convert;
@@ -66,7 +67,7 @@ pub use operations::{Operation, Operations};
 pub use review::{AdmissionRequest, ReviewedKind, ReviewedResource};
 pub use rule::Rule;
 pub use service::{Limits, Service};
-pub use serving::{InProcess, Serving};
+pub use serving::{Certificates, InProcess, Serving};
 
 pub(crate) use configuration::Registration;
 pub(crate) use convert::Conversions;

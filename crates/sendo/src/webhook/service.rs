@@ -1,6 +1,7 @@
 //! The webhooks of a program that runs: a request in, a response out, with no socket.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,8 +11,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::request::Parts as Head;
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use sendo_world::{Moment, World};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -148,6 +154,12 @@ impl Service {
         }
     }
 
+    /// The longest that a call may take.
+    pub(crate) fn longest(&self) -> Duration {
+        let timeouts = self.inner.routes.values().map(|route| route.timeout);
+        timeouts.max().unwrap_or_default()
+    }
+
     /// Waits until no call is under way.
     pub(crate) async fn idle(&self) {
         let mut in_flight = self.inner.in_flight.subscribe();
@@ -156,12 +168,29 @@ impl Service {
     }
 
     /// Answers a review. Never panics, and ends before its time is over: that of the query's
-    /// `timeout`, or what the webhook declares.
+    /// `timeout`, or what the webhook declares. The body is read within that time too, and no
+    /// further than it may be long.
     ///
     /// A handler that panics, fails or takes too long is a failed call to the API server (a
     /// status of 500 or more), so that the failure policy decides. What it refuses is a refusal.
     pub async fn call(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let path = request.uri().path();
+        let whole = |body| Full::new(body).map_err(|never: Infallible| match never {});
+        self.call_with(request.map(|body| whole(body).boxed_unsync()))
+            .await
+    }
+
+    /// The same with a body that is still to come.
+    pub(crate) fn call_streamed(
+        self,
+        request: Request<Incoming>,
+    ) -> BoxFuture<'static, Result<Response<Full<Bytes>>, Infallible>> {
+        let request = request.map(|body| body.map_err(BodyError::new).boxed_unsync());
+        Box::pin(async move { Ok(self.call_with(request).await.map(Full::new)) })
+    }
+
+    async fn call_with(&self, request: Request<AnyBody>) -> Response<Bytes> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path();
         let Some(route) = self.inner.routes.get(path) else {
             return failure(
                 StatusCode::NOT_FOUND,
@@ -172,34 +201,34 @@ impl Service {
         let _counted = InFlight(&self.inner.in_flight);
         let _active = route.metrics.active();
         let started = self.inner.world.clock().now();
-        let response = self.answer(route, &request).await;
+        let response = self.answer(route, &head, body).await;
         let took = self.inner.world.clock().now() - started;
         route.metrics.answered(response.status().as_u16(), took);
         response
     }
 
-    async fn answer(&self, route: &Route, request: &Request<Bytes>) -> Response<Bytes> {
-        if let Some(refusal) = refusal_of_form(request, &self.inner.limits) {
+    async fn answer(&self, route: &Route, head: &Head, body: AnyBody) -> Response<Bytes> {
+        if let Some(refusal) = refusal_of_form(head) {
             return refusal;
         }
         let clock = self.inner.world.clock();
-        let given = timeout_of(request).unwrap_or(route.timeout);
+        let given = timeout_of(&head.uri).unwrap_or(route.timeout);
         let limit = given - (given / 10).min(MARGIN);
         let until = clock.now() + limit;
-        let handled = AssertUnwindSafe(self.handle(route, request.body(), until)).catch_unwind();
+        let handled = AssertUnwindSafe(self.handle(route, body, until)).catch_unwind();
         match clock.timeout(limit, handled).await {
             Some(Ok(response)) => response,
             Some(Err(panic)) => {
                 if Undeclared::of_panic(&*panic).is_none() {
                     route.metrics.panicked();
                 }
-                let (path, panic) = (request.uri().path(), panic_message(&*panic));
+                let (path, panic) = (head.uri.path(), panic_message(&*panic));
                 tracing::error!(path, panic, "a webhook panicked");
                 let why = format!("the webhook panicked: {panic}");
                 failure(StatusCode::INTERNAL_SERVER_ERROR, &why)
             }
             None => {
-                let path = request.uri().path();
+                let path = head.uri.path();
                 tracing::error!(path, ?limit, "a webhook took too long");
                 let why = format!("the webhook has not decided within {limit:?}");
                 failure(StatusCode::GATEWAY_TIMEOUT, &why)
@@ -207,17 +236,28 @@ impl Service {
         }
     }
 
-    async fn handle(&self, route: &Route, body: &Bytes, until: Moment) -> Response<Bytes> {
+    async fn handle(&self, route: &Route, body: AnyBody, until: Moment) -> Response<Bytes> {
+        // Before the body, so that no more than so many are in memory.
         let permit = self.inner.permits.acquire().await;
+        let body = match Limited::new(body, self.inner.limits.body).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return too_large(self.inner.limits.body);
+            }
+            Err(error) => {
+                let why = format!("the body cannot be read: {error}");
+                return failure(StatusCode::BAD_REQUEST, &why);
+            }
+        };
         let response = match &route.handler {
-            Handler::Conversion(conversions) => match conversions.answer(body) {
+            Handler::Conversion(conversions) => match conversions.answer(&body) {
                 Ok(answer) => ok(answer),
                 Err(why) => failure(StatusCode::BAD_REQUEST, &why),
             },
             Handler::Admission {
                 decide,
                 surroundings,
-            } => match review::admission(body) {
+            } => match review::admission(&body) {
                 Ok(request) => self.admit(&**decide, surroundings, request, until).await,
                 Err(why) => failure(StatusCode::BAD_REQUEST, &why),
             },
@@ -302,20 +342,34 @@ impl Drop for InFlight<'_> {
     }
 }
 
+/// The body of a request, whatever carried it.
+type AnyBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body that broke off.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct BodyError(String);
+
+impl BodyError {
+    fn new(cause: hyper::Error) -> Self {
+        BodyError(cause.to_string())
+    }
+}
+
 /// The refusal of what is no review for its form alone.
-fn refusal_of_form(request: &Request<Bytes>, limits: &Limits) -> Option<Response<Bytes>> {
-    if request.method() != Method::POST {
+fn refusal_of_form(head: &Head) -> Option<Response<Bytes>> {
+    if head.method != Method::POST {
         let why = "reviews are sent with POST";
         return Some(failure(StatusCode::METHOD_NOT_ALLOWED, why));
     }
-    let media_type = request.headers().get(CONTENT_TYPE);
+    let media_type = head.headers.get(CONTENT_TYPE);
     let media_type = media_type.and_then(|value| value.to_str().ok());
     let media_type = media_type.unwrap_or_default();
     if media_type.split(';').next().map(str::trim) != Some("application/json") {
         let why = format!("reviews are application/json, not {media_type:?}");
         return Some(failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, &why));
     }
-    (request.body().len() > limits.body).then(|| too_large(limits.body))
+    None
 }
 
 fn too_large(limit: usize) -> Response<Bytes> {
@@ -324,8 +378,8 @@ fn too_large(limit: usize) -> Response<Bytes> {
 }
 
 /// How long the API server waits: `?timeout=10s`, as Go writes a duration.
-fn timeout_of(request: &Request<Bytes>) -> Option<Duration> {
-    let pairs = request.uri().query()?.split('&');
+fn timeout_of(uri: &Uri) -> Option<Duration> {
+    let pairs = uri.query()?.split('&');
     let text = pairs
         .filter_map(|pair| pair.strip_prefix("timeout="))
         .next()?;

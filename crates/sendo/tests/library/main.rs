@@ -5,4 +5,5 @@ mod contract;
 mod manager;
 mod mistakes;
 mod program;
+mod rotation;
 mod sent_once;

@@ -140,3 +140,8 @@ async fn while_the_program_does_not_run_bars_are_refused(cluster: TestCluster) {
     cluster.run(manager()).await;
     cluster.create(&bar("second", "other")).await;
 }
+
+#[test]
+fn nothing_of_a_bar_is_lost_on_the_way_to_the_other_version_and_back() {
+    sendo_test::round_trips::<bar::v1alpha1::Bar>();
+}

@@ -3,6 +3,7 @@
 
 mod applies;
 mod blocked;
+mod certificates;
 mod controllers;
 mod election;
 mod lifecycle;

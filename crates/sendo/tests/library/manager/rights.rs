@@ -5,8 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::PostParams;
-use sendo::manager::RightsOptions;
+use sendo::manager::{RightsOptions, ServedWebhooks};
 use sendo::source::{self, AnyMeta};
+use sendo::webhook::{self, Admission, Certificates, Change, Denied, Reached};
 use sendo::{
     Action, Category, Context, Controller, Error, Event, Kind, Manager, Reader, Right, Verb,
     everywhere, handler,
@@ -188,4 +189,42 @@ fn rights_follow_from_the_declaration_and_from_how_the_program_runs() {
             "update configmaps/finalizers in a",
         ]
     );
+}
+
+#[test]
+fn webhooks_take_what_their_certificates_need_by_name_and_nothing_else() {
+    async fn allow(_: Change<ConfigMap>, _: Admission) -> Result<(), Denied> {
+        Ok(())
+    }
+    let rights = |reached: Reached, certificates: Certificates| {
+        let options = RightsOptions {
+            webhooks: Some(ServedWebhooks {
+                reached,
+                certificates,
+            }),
+            ..RightsOptions::default()
+        };
+        let webhook = webhook::validates(allow).except_own_namespace();
+        let rights = Manager::new("guard").webhook(webhook).rights(&options);
+        let mut lines: Vec<String> = rights.iter().map(ToString::to_string).collect();
+        lines.sort();
+        lines
+    };
+    let service = || Reached::by_service_of("guard", "system");
+    let configuration = "get,list,watch,update \
+         validatingwebhookconfigurations.admissionregistration.k8s.io: guard";
+    let slices = "list endpointslices.discovery.k8s.io in system";
+    assert_eq!(
+        rights(service(), Certificates::Own),
+        [
+            "create secrets in system",
+            "get,list,watch,update secrets in system: guard-webhook-certificates",
+            configuration,
+            slices,
+        ]
+    );
+    assert_eq!(rights(service(), Certificates::CertManager), [slices]);
+    let authority = "127.0.0.1:9443".to_owned();
+    let by_hand = rights(Reached::Url { authority }, Certificates::Own);
+    assert_eq!(by_hand, [configuration]);
 }

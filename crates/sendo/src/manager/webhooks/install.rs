@@ -1,109 +1,22 @@
-//! What a manager does about its webhooks: it opens them before anything else starts, has the
-//! API server call them, and lets go of them last.
-
-use std::any::Any;
-use std::sync::Arc;
-use std::time::Duration;
+//! Has the API server call the webhooks: makes their configurations as the program wants them.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use sendo_world::Clock;
 
-use super::Manager;
-use super::definitions::{AGAIN, is_passing};
-use super::run::Life;
+use super::super::definitions::{AGAIN, is_passing};
+use super::Served;
 use crate::client::{self, Client, OperationResult};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectExt, Typed};
-use crate::webhook::{Conversions, Parts, Reached, Registration, Service, Webhook};
-
-/// The webhooks of a manager that runs.
-pub(super) struct Served {
-    webhooks: Vec<Webhook>,
-    conversions: Arc<Conversions>,
-    reached: Reached,
-    pub(super) service: Service,
-    /// What keeps them registered with an API server in this process.
-    pub(super) registered: Option<Box<dyn Any + Send + Sync>>,
-}
-
-impl Life {
-    /// Opens the webhooks; `None` if there are none, or nothing through which they could be called.
-    pub(super) fn open_webhooks(&self, manager: &mut Manager) -> Option<Served> {
-        let webhooks = std::mem::take(&mut manager.webhooks);
-        let conversions = Arc::new(std::mem::take(&mut manager.conversions));
-        if webhooks.is_empty() && conversions.is_empty() {
-            return None;
-        }
-        let serving = &self.config.webhooks;
-        if serving.in_process.is_none() {
-            tracing::warn!(
-                "the program has webhooks, and they are not served: nothing is defaulted, \
-                 validated or converted by this process"
-            );
-            return None;
-        }
-        let namespace = self.config.client.default_namespace();
-        let reached = serving.reached.clone();
-        let reached = reached.unwrap_or_else(|| Reached::by_service_of(&self.name, namespace));
-        let world = &self.worlds.servers;
-        let with = Parts {
-            cache: &self.cache,
-            client: &self.client(&self.name, world, None),
-            metrics: &self.metrics,
-            namespaces: &self.config.namespaces,
-            world,
-            limits: serving.limits,
-        };
-        let service = Service::new(&webhooks, conversions.clone(), &with);
-        let registered = serving.in_process.as_ref();
-        let registered = registered.map(|server| server.register(&reached, service.clone()));
-        Some(Served {
-            webhooks,
-            conversions,
-            reached,
-            service,
-            registered,
-        })
-    }
-}
 
 impl Served {
-    fn registration<'a>(&'a self, program: &'a str) -> Registration<'a> {
-        Registration {
-            program,
-            webhooks: &self.webhooks,
-            reached: &self.reached,
-            ca_bundle: None,
-        }
-    }
-
-    /// Lets go of the webhooks: nobody calls them any more, and calls under way have `limit`
-    /// to end.
-    pub(super) async fn end(self, clock: &Clock, limit: Duration) {
-        drop(self.registered);
-        if clock.timeout(limit, self.service.idle()).await.is_none() {
-            tracing::warn!(?limit, "webhooks did not decide in time");
-        }
-    }
-
-    /// The program's kinds, with the conversion of those that are converted.
-    pub(super) fn with_conversions(
-        &self,
-        program: &str,
-        definitions: &[CustomResourceDefinition],
-    ) -> Vec<CustomResourceDefinition> {
-        let registration = self.registration(program);
-        registration.with_conversions(definitions, &self.conversions)
-    }
-
     /// Makes the configurations as the program wants them.
     ///
     /// Fails if the API server refuses one, or one belongs to another program; waits as long as
     /// it does not answer.
-    pub(super) async fn install(
+    pub(in crate::manager) async fn install(
         &self,
         program: &str,
         client: &Client,
