@@ -172,17 +172,23 @@ pub struct Args {
     pub health_address: Option<String>,
 
     /// Serve webhooks here, through TLS [default: :9443 in a cluster, else where --webhooks-at says]
-    #[arg(long, value_name = "ADDRESS", env = "SENDO_WEBHOOK_ADDRESS")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDRESS",
+        env = "SENDO_WEBHOOK_ADDRESS"
+    )]
     pub webhook_address: Option<String>,
 
     /// Run by hand beside a cluster: register the webhooks to be called at this address of this
     /// machine. Port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port, env = "SENDO_WEBHOOKS_AT")]
+    #[arg(long, global = true, value_name = "HOST:PORT", value_parser = host_and_port, env = "SENDO_WEBHOOKS_AT")]
     pub webhooks_at: Option<String>,
 
     /// Where the certificate of the webhooks comes from
     #[arg(
         long,
+        global = true,
         value_enum,
         value_name = "SOURCE",
         default_value = "own",
@@ -192,11 +198,21 @@ pub struct Args {
 
     /// The folder with `tls.crt` and `tls.key` for webhooks, unless they are the program's own
     /// [default: /etc/webhook-certificates]
-    #[arg(long, value_name = "DIR", env = "SENDO_WEBHOOK_CERTIFICATES_DIR")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "SENDO_WEBHOOK_CERTIFICATES_DIR"
+    )]
     pub webhook_certificates_dir: Option<PathBuf>,
 
     /// Let only those call webhooks who show a certificate signed by an authority of this file
-    #[arg(long, value_name = "FILE", env = "SENDO_WEBHOOK_CLIENT_CA")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "SENDO_WEBHOOK_CLIENT_CA"
+    )]
     pub webhook_client_ca: Option<PathBuf>,
 
     /// Seconds that work in flight has to end after a stop

@@ -10,8 +10,9 @@ use super::{Args, print};
 use crate::check::{self, Severity};
 use crate::client::connect;
 use crate::error::{Error, Result};
-use crate::manager::{Manager, RightsOptions, longest_stop};
-use crate::manifests::{Certificates, Extra, Format, Options};
+use crate::manager::{Manager, RightsOptions, ServedWebhooks, longest_stop};
+use crate::manifests::{Extra, Format, Options};
+use crate::webhook::Reached;
 
 /// Print what deploys the program: kinds, rights, Deployment, Services, webhooks
 ///
@@ -152,7 +153,7 @@ impl Manifests {
             namespace: self.namespace.clone().unwrap_or(defaults.namespace),
             image: self.image.clone().unwrap_or(defaults.image),
             replicas: self.replicas,
-            certificates: Certificates::default(),
+            certificates: args.webhook_certificates,
             extras: self.extras.iter().copied().collect(),
             namespaces: args.chosen_namespaces(),
             install_kinds: args.install_kinds,
@@ -206,6 +207,10 @@ impl Check {
                 lease: Some((namespace.clone(), manager.name().to_owned())),
                 metrics_secure: true,
                 install_kinds: args.install_kinds,
+                webhooks: Some(ServedWebhooks {
+                    reached: Reached::by_service_of(manager.name(), &namespace),
+                    certificates: args.webhook_certificates,
+                }),
                 ..RightsOptions::default()
             },
             namespace,

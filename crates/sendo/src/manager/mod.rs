@@ -60,6 +60,7 @@ pub(crate) use stop::longest_stop;
 pub struct Manager {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
+    #[cfg_attr(not(feature = "manifests"), allow(dead_code))]
     pub(crate) description: Option<String>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) runnables: Vec<Runnable>,

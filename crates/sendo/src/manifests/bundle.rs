@@ -15,7 +15,7 @@ use super::files::Files;
 use super::helm::version_of;
 use super::model::{File, Model};
 use super::yaml::{self, Comments};
-use super::{rbac, wanted};
+use super::{rbac, wanted, webhooks};
 use crate::cache::Namespaces;
 use crate::rights::Right;
 
@@ -142,7 +142,7 @@ fn service_version(model: &Model<'_>, version: &str) -> Value {
         |rights: Vec<Right>| json!([{"serviceAccountName": name, "rules": rbac::rules(&rights)}]);
     let items = model.items();
     let deployment = items.iter().find(|item| item.kind() == "Deployment");
-    let deployment = deployment.map(|item| item.object["spec"].clone());
+    let deployment = deployment.map(|item| with_certificates(model, item.object["spec"].clone()));
     let mut spec = json!({
         "displayName": name,
         "description": description,
@@ -170,9 +170,9 @@ fn service_version(model: &Model<'_>, version: &str) -> Value {
             },
         },
     });
-    let webhooks = webhooks(model);
-    if !webhooks.is_empty() {
-        spec["webhookdefinitions"] = webhooks.into();
+    let definitions = webhook_definitions(model);
+    if !definitions.is_empty() {
+        spec["webhookdefinitions"] = definitions.into();
     }
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
@@ -190,6 +190,25 @@ fn service_version(model: &Model<'_>, version: &str) -> Value {
         },
         "spec": spec,
     })
+}
+
+/// What installs a bundle makes the certificates, and mounts them itself, in this folder.
+fn with_certificates(model: &Model<'_>, mut deployment: Value) -> Value {
+    const FOLDER: &str = "/tmp/k8s-webhook-server/serving-certs";
+    let pod = &mut deployment["template"]["spec"];
+    if webhooks::port(model).is_none() {
+        return deployment;
+    }
+    if let Some(fields) = pod.as_object_mut() {
+        fields.remove("volumes");
+    }
+    if let Some(fields) = pod["containers"][0].as_object_mut() {
+        fields.remove("volumeMounts");
+        if let Some(Value::Array(arguments)) = fields.get_mut("args") {
+            arguments.push(format!("--webhook-certificates-dir={FOLDER}").into());
+        }
+    }
+    deployment
 }
 
 fn owned(model: &Model<'_>) -> Vec<Value> {
@@ -291,7 +310,7 @@ impl Definition<'_> {
     }
 }
 
-fn webhooks(model: &Model<'_>) -> Vec<Value> {
+fn webhook_definitions(model: &Model<'_>) -> Vec<Value> {
     let manifests = model
         .manager
         .webhook_manifests(&model.namespace, &model.pod_labels());

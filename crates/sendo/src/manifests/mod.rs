@@ -42,9 +42,13 @@ use std::path::PathBuf;
 use crate::manager::Manager;
 
 pub use files::{Difference, Files};
-pub use options::{Certificates, Extra, Options};
+pub use options::{Extra, Options};
+
+pub use crate::webhook::Certificates;
 
 use model::{File, Item, Model};
+
+const BUNDLE_CERTIFICATES: &str = "what installs a bundle makes the certificates of its webhooks: leave out --webhook-certificates";
 
 /// What the files are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +131,16 @@ impl Manager {
             Format::Yaml => Ok(plain(&Model::filled_in(self, options))),
             Format::Kustomize => Ok(kustomize::files(&Model::filled_in(self, options))),
             Format::Helm => helm::files(&Model::of_chart(self, options)),
-            Format::Bundle => bundle::files(&Model::filled_in(self, options)),
+            Format::Bundle => {
+                if options.certificates == Certificates::CertManager {
+                    return Err(ManifestError::Format(BUNDLE_CERTIFICATES.to_owned()));
+                }
+                let options = Options {
+                    certificates: Certificates::Files,
+                    ..options.clone()
+                };
+                bundle::files(&Model::filled_in(self, &options))
+            }
         }
     }
 

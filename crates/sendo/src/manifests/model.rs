@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::options::{Extra, Options};
 use super::yaml::{self, Comments};
 use super::{monitoring, network, rbac, webhooks, workload};
-use crate::manager::{Manager, RightsOptions};
+use crate::manager::{Manager, RightsOptions, ServedWebhooks};
+use crate::webhook::Reached;
 
 /// Where an object belongs when it is written to a folder. In the order in which a cluster needs
 /// them, as `kubectl apply --filename FOLDER` applies files by their names.
@@ -196,6 +197,10 @@ impl<'a> Model<'a> {
             lease: Some((self.namespace.clone(), self.manager.name.clone())),
             metrics_secure: true,
             install_kinds: self.options.install_kinds,
+            webhooks: Some(ServedWebhooks {
+                reached: Reached::by_service_of(&self.manager.name, &self.namespace),
+                certificates: self.options.certificates,
+            }),
             ..RightsOptions::default()
         }
     }

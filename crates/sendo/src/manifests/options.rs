@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::InvalidOption;
 use crate::cache::Namespaces;
 use crate::manager::Manager;
-pub use crate::webhook::Certificates;
+use crate::webhook::Certificates;
 
 /// The most characters of a label's value, of a namespace and of the name of a Service
 /// (apimachinery, util/validation: `DNS1123LabelMaxLength`).

@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::model::{File, Item, Model};
-use super::options::Certificates;
+use crate::webhook::{Certificates, Reached};
 
 /// Where certificates are mounted.
 pub(super) const FOLDER: &str = "/etc/webhook-certificates";
@@ -92,7 +92,7 @@ fn name(model: &Model<'_>) -> String {
 }
 
 fn secret(model: &Model<'_>) -> String {
-    format!("{}-webhook-certificates", model.manager.name)
+    Reached::secret_of(&model.manager.name)
 }
 
 /// What cert-manager makes the certificate by.

@@ -295,12 +295,26 @@ async fn its_rights_are_enough_and_all_are_used(cluster: TestCluster) {
     running.stop().await.unwrap();
 
     assert_eq!(rights.refused(), [""; 0]);
+    // Nobody reads its metrics here, and its webhooks are called in this process, without a
+    // certificate. The finalizers are looked at where `blockOwnerDeletion` is checked.
     let others = [
-        // Nobody reads its metrics here.
+        "create secrets in bar-controller-system",
         "create subjectaccessreviews.authorization.k8s.io",
         "create tokenreviews.authentication.k8s.io",
-        // Needed only where the API server checks `blockOwnerDeletion`.
+        "get customresourcedefinitions.apiextensions.k8s.io",
+        "get secrets in bar-controller-system",
+        "get validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "list customresourcedefinitions.apiextensions.k8s.io",
+        "list endpointslices.discovery.k8s.io in bar-controller-system",
+        "list secrets in bar-controller-system",
+        "list validatingwebhookconfigurations.admissionregistration.k8s.io",
         "update bars/finalizers.samplecontroller.example.dev",
+        "update customresourcedefinitions.apiextensions.k8s.io",
+        "update secrets in bar-controller-system",
+        "update validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "watch customresourcedefinitions.apiextensions.k8s.io",
+        "watch secrets in bar-controller-system",
+        "watch validatingwebhookconfigurations.admissionregistration.k8s.io",
     ];
     let mut unused = rights.unused();
     unused.sort();
