@@ -1,5 +1,7 @@
 //! Spans of time as tables show them, `5m30s`, `3h`, `12d`, and as Go reads them.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 
 use crate::go_text::go_quote;
@@ -81,9 +83,55 @@ pub fn duration_fault(text: &str) -> Option<String> {
     None
 }
 
+/// The duration that a text says as Go writes it; `None` if it is none, or negative.
+///
+/// ```
+/// use std::time::Duration;
+/// use sendo_apimachinery::duration::parse_duration;
+///
+/// assert_eq!(parse_duration("1m2.5s"), Some(Duration::from_millis(62_500)));
+/// assert_eq!(parse_duration("5 minutes"), None);
+/// ```
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    if duration_fault(text).is_some() || text.starts_with('-') {
+        return None;
+    }
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() && rest != "0" {
+        let of_number = |c: char| c.is_ascii_digit() || c == '.';
+        let (number, after) = rest.split_at(rest.find(|c| !of_number(c))?);
+        let (unit, next) = after.split_at(after.find(of_number).unwrap_or(after.len()));
+        let seconds = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            _ => 3600.0,
+        };
+        let amount: f64 = number.parse().ok()?;
+        let part = Duration::try_from_secs_f64(amount * seconds).ok()?;
+        total = total.checked_add(part)?;
+        rest = next;
+    }
+    Some(total)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_the_sum_of_its_parts() {
+        let seconds = |text: &str| parse_duration(text).map(|duration| duration.as_secs_f64());
+        assert_eq!(seconds("0"), Some(0.0));
+        assert_eq!(seconds("1h2m3.5s"), Some(3723.5));
+        assert_eq!(seconds("+250ms"), Some(0.25));
+        assert_eq!(seconds("-1s"), None);
+        assert_eq!(seconds("1"), None);
+        assert_eq!(seconds("99999999999999999h"), None);
+    }
 
     #[test]
     fn the_longer_the_coarser() {

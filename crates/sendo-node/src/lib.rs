@@ -4,9 +4,11 @@
 //! [`Node`](k8s_openapi::api::core::v1::Node) and renews its lease, and, unless the
 //! node runs nothing, a controller of the pods bound to it.
 //! The containers are simulated: [`simulation`] computes, as a pure function of a
-//! pod's history and the time, what its status is and when it changes next.
+//! pod's history and the time, what its status is and when it changes next. [`exits`]
+//! says which containers exit by themselves, and how a pod's annotations choose that.
 
 mod addresses;
+pub mod exits;
 mod heartbeat;
 pub mod pod;
 mod pods;
@@ -55,6 +57,9 @@ pub struct Pace {
     /// From the request to terminate to termination: 50 ms by default, never longer than the
     /// grace period.
     pub stop: Duration,
+    /// How long the containers of a Job run until they succeed, unless the pod says otherwise; 1 s
+    /// by default. See [`exits`].
+    pub job: Duration,
 }
 
 impl Default for Pace {
@@ -63,6 +68,7 @@ impl Default for Pace {
             start: Duration::from_millis(50),
             init: Duration::from_millis(100),
             stop: Duration::from_millis(50),
+            job: Duration::from_secs(1),
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct PodSpec {
     pub host_network: Option<bool>,
     /// Its init containers, sidecars among them.
     pub init_containers: Option<Vec<Container>>,
+    /// Whether its containers are started again after they exit: `Always`, `OnFailure` or `Never`.
+    pub restart_policy: Option<String>,
 }
 
 /// A container of any kind.
@@ -50,7 +52,7 @@ pub struct Container {
 }
 
 /// The JSON paths of the fields above; other fields are skipped and not decoded.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "spec.containers.image",
     "spec.containers.name",
     "spec.containers.restartPolicy",
@@ -61,6 +63,7 @@ const FIELDS: [&str; 11] = [
     "spec.initContainers.image",
     "spec.initContainers.name",
     "spec.initContainers.restartPolicy",
+    "spec.restartPolicy",
     "status",
 ];
 
@@ -103,6 +106,7 @@ mod tests {
                 ephemeral_containers: Some(vec![container("b")]),
                 host_network: Some(true),
                 init_containers: Some(vec![container("c")]),
+                restart_policy: Some("Never".to_owned()),
             }),
             status: Some(PodStatus {
                 phase: Some("Running".to_owned()),

@@ -75,6 +75,10 @@ impl Reconcile<Pod> for PodReconciler {
     async fn reconcile(&self, pod: Arc<Pod>, cx: Context) -> Result<Action> {
         if simulation::is_finished(&pod) {
             self.0.forget(&pod.uid());
+            // A finalizer may keep it, but no container does.
+            if pod.is_being_deleted() {
+                return delete(&pod, &cx).await;
+            }
             return Ok(Action::done());
         }
         let now = cx.now();
@@ -88,17 +92,21 @@ impl Reconcile<Pod> for PodReconciler {
         }
         cx.client().status(&*pod, |now| *now = status).await?;
         if pod.is_being_deleted() && snapshot.terminated() {
-            // The containers have terminated. The delete request names the uid of this pod, so that
-            // another pod of its name stays.
-            match cx.client().delete(&*pod).grace_period(0).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => return Ok(Action::done()),
-            }
+            return delete(&pod, &cx).await;
         }
         Ok(match snapshot.next {
             Some(next) => Action::after(until(next, now)),
             None => Action::done(),
         })
+    }
+}
+
+/// Deletes a pod whose containers have terminated. The delete request names the uid of this pod, so
+/// that another pod of its name stays.
+async fn delete(pod: &Pod, cx: &Context) -> Result<Action> {
+    match cx.client().delete(pod).grace_period(0).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(Action::done()),
     }
 }
 

@@ -1,30 +1,37 @@
 //! Simulated containers: the state of a pod's containers at a given time.
 //!
 //! A pod's life on its node is a sequence of times: the node acknowledges the pod,
-//! its init containers run one after the other, its containers start, and, once
-//! termination is requested, they stop. All of them follow from when the pod was
+//! its init containers run one after the other, its containers start, some exit by
+//! themselves and may be started again, and, once termination is requested, all stop. All of them follow from when the pod was
 //! acknowledged, when an ephemeral container was added to it, when its termination
 //! was requested, and the pace; so the state at any time is a pure function, and an
 //! agent that restarts finds these times in the pod's status.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/kubelet/kuberuntime/kuberuntime_manager.go`: `computePodActions`, `SyncPod`
+//! - `pkg/kubelet/kuberuntime/kuberuntime_manager.go`: `doBackOff`
 //! - `pkg/kubelet/kubelet_pods.go`: `convertToAPIContainerStatuses`
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sendo::{ObjectExt, Timestamp};
+use sendo::Timestamp;
 
 use crate::Pace;
+use crate::exits::{self, Exit};
 use crate::pod::{Container, Pod};
+
+/// The delay before the second restart of a container; each further one doubles it.
+const BACKOFF: Duration = Duration::from_secs(10);
+/// The longest delay before a restart.
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerState {
     /// Not started: an init container before it has not finished, or it is being created.
     Waiting {
-        /// `PodInitializing` or `ContainerCreating`.
+        /// `PodInitializing`, `ContainerCreating`, or `CrashLoopBackOff` between two runs.
         reason: &'static str,
     },
     /// Running since a time.
@@ -38,7 +45,8 @@ pub enum ContainerState {
         started: Timestamp,
         /// When it terminated.
         finished: Timestamp,
-        /// Its exit code: 0 for an init container that finished, 143 for one that was terminated.
+        /// Its exit code: 0 for an init container that finished, 143 for one that was terminated,
+        /// or that of its [`Exit`].
         code: i32,
     },
 }
@@ -50,10 +58,21 @@ pub struct Snapshot {
     pub init: Vec<ContainerState>,
     /// The containers.
     pub main: Vec<ContainerState>,
+    /// How often the containers have been started again.
+    pub restarts: Vec<Restarts>,
     /// The ephemeral containers; the state of the pod does not depend on them.
     pub ephemeral: Vec<ContainerState>,
     /// When the state changes next if nothing else happens; `None` if it does not.
     pub next: Option<Timestamp>,
+}
+
+/// The earlier runs of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restarts {
+    /// How many have ended and were followed by another one.
+    pub count: i32,
+    /// How the last one ended.
+    pub last: Option<ContainerState>,
 }
 
 impl Snapshot {
@@ -110,11 +129,22 @@ pub fn snapshot(pod: &Pod, history: &History, pace: Pace, now: Timestamp) -> Sna
         init.push(state);
         previous_done = after;
     }
-    let main = spec
+    let exit = exits::exit(pod, pace);
+    let runs: Vec<_> = spec
         .containers
         .iter()
-        .map(|_| timeline.main(previous_done, history.acknowledged))
+        .map(|_| match &exit {
+            None => {
+                let state = timeline.main(previous_done, history.acknowledged);
+                (state, Restarts::default())
+            }
+            Some(exit) => timeline.exiting(previous_done, history.acknowledged, exit),
+        })
         .collect();
+    let (main, restarts): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+    if let Some(finished) = all_finished(&main) {
+        timeline.stop_sidecars(&mut init, finished);
+    }
     // Ephemeral containers wait for no other container.
     let ephemeral = ephemeral_containers(pod).map(|name| {
         let seen = history.ephemeral_seen.get(name).copied();
@@ -124,9 +154,19 @@ pub fn snapshot(pod: &Pod, history: &History, pace: Pace, now: Timestamp) -> Sna
     Snapshot {
         init,
         main,
+        restarts,
         ephemeral,
         next: timeline.next,
     }
+}
+
+/// When the last container terminated, if all have.
+fn all_finished(main: &[ContainerState]) -> Option<Timestamp> {
+    let times = main.iter().map(|state| match state {
+        ContainerState::Terminated { finished, .. } => Some(*finished),
+        _ => None,
+    });
+    times.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// The names of a pod's ephemeral containers.
@@ -231,6 +271,71 @@ impl Timeline {
         self.until_stopped(start)
     }
 
+    /// The state of a container that exits by itself, and is started again if its pod wants that.
+    fn exiting(
+        &mut self,
+        previous_done: Timestamp,
+        acknowledged: Timestamp,
+        exit: &Exit,
+    ) -> (ContainerState, Restarts) {
+        let mut restarts = Restarts::default();
+        let mut created = previous_done;
+        loop {
+            let start = created + self.pace.start;
+            let end = start + exit.after;
+            if self.never_starts(start)
+                && let Some(last) = &restarts.last
+            {
+                // Nothing follows the last run.
+                restarts.count -= 1;
+                return (last.clone(), restarts);
+            }
+            let terminated_before = self.stopped.is_some_and(|stopped| stopped < end);
+            if self.never_starts(start) || terminated_before || !self.has_passed(end) {
+                let waiting = restarts.count > 0 && !self.has_passed(start);
+                let state = match waiting {
+                    true => ContainerState::Waiting {
+                        reason: "CrashLoopBackOff",
+                    },
+                    false => self.main(created, acknowledged),
+                };
+                return (state, restarts);
+            }
+            let ended = ContainerState::Terminated {
+                started: start,
+                finished: end,
+                code: exit.code,
+            };
+            if !exit.restarts {
+                return (ended, restarts);
+            }
+            let delay = match u32::try_from(restarts.count).unwrap_or(u32::MAX) {
+                0 => Duration::ZERO,
+                count => BACKOFF.saturating_mul(2_u32.saturating_pow(count - 1)),
+            };
+            created = end + delay.min(MAX_BACKOFF);
+            restarts.count += 1;
+            restarts.last = Some(ended);
+        }
+    }
+
+    /// Sidecars stop after all containers have terminated for good.
+    fn stop_sidecars(&mut self, init: &mut [ContainerState], finished: Timestamp) {
+        let stopped = finished + self.pace.stop;
+        for state in init {
+            let ContainerState::Running { since } = *state else {
+                continue;
+            };
+            if self.has_passed(stopped) {
+                *state = ContainerState::Terminated {
+                    started: since,
+                    finished: stopped,
+                    code: 0,
+                };
+            }
+        }
+    }
+
     /// Running from `start` until the pod's containers stop.
     fn until_stopped(&mut self, start: Timestamp) -> ContainerState {
         match self.stopped {
@@ -260,7 +365,7 @@ pub(crate) fn is_finished(pod: &Pod) -> bool {
         .status
         .as_ref()
         .and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed")) && !pod.is_being_deleted()
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 #[cfg(test)]
@@ -272,6 +377,7 @@ mod tests {
         start: Duration::from_secs(1),
         init: Duration::from_secs(10),
         stop: Duration::from_secs(2),
+        job: Duration::from_secs(5),
     };
 
     fn start() -> Timestamp {
@@ -382,5 +488,67 @@ mod tests {
         let stopped = after(&pod, 20);
         assert!(stopped.terminated(), "{stopped:?}");
         assert!(matches!(stopped.main[0], ContainerState::Waiting { .. }));
+    }
+
+    fn exiting(policy: &str, code: &str) -> Pod {
+        let annotations = json!({exits::RUN_FOR: "4s", exits::EXIT_CODE: code});
+        let mut pod = pod(&[], json!({ "annotations": annotations }));
+        pod.spec.as_mut().unwrap().restart_policy = Some(policy.to_owned());
+        pod
+    }
+
+    #[test]
+    fn a_container_exits_after_its_time() {
+        let pod = exiting("Never", "3");
+        // It runs from 1 to 5.
+        assert!(after(&pod, 4).running());
+        assert_eq!(after(&pod, 4).next, Some(start() + Duration::from_secs(5)));
+        let ended = after(&pod, 5);
+        assert!(matches!(
+            ended.main[0],
+            ContainerState::Terminated { code: 3, .. }
+        ));
+        assert_eq!((ended.next, ended.restarts[0].count), (None, 0));
+    }
+
+    #[test]
+    fn a_container_that_is_started_again_backs_off() {
+        let pod = exiting("Always", "3");
+        // It runs from 1 to 5, from 6 to 10, and from 21 to 25, a back-off of 10 later.
+        let second = after(&pod, 7);
+        assert!(second.running() && second.restarts[0].count == 1);
+        let waiting = after(&pod, 12);
+        let reason = "CrashLoopBackOff";
+        assert_eq!(waiting.main, [ContainerState::Waiting { reason }]);
+        assert_eq!(waiting.next, Some(start() + Duration::from_secs(21)));
+        assert_eq!(after(&pod, 22).restarts[0].count, 2);
+        let last = after(&pod, 22).restarts[0].last.clone();
+        assert!(matches!(
+            last,
+            Some(ContainerState::Terminated { code: 3, .. })
+        ));
+        // Success ends it, if only failures are to be started again.
+        assert!(matches!(
+            after(&exiting("OnFailure", "0"), 100).main[0],
+            ContainerState::Terminated { code: 0, .. }
+        ));
+    }
+
+    #[test]
+    fn sidecars_stop_when_all_containers_have_exited() {
+        let mut pod = exiting("Never", "0");
+        let sidecar = json!([{"name": "proxy", "restartPolicy": "Always"}]);
+        pod.spec.as_mut().unwrap().init_containers = serde_json::from_value(sidecar).unwrap();
+        // The sidecar starts at 1, the container runs from 2 to 6.
+        assert!(matches!(
+            after(&pod, 7).init[0],
+            ContainerState::Running { .. }
+        ));
+        let stopped = after(&pod, 8);
+        assert!(matches!(
+            stopped.init[0],
+            ContainerState::Terminated { code: 0, .. }
+        ));
+        assert!(stopped.initialized() && stopped.next.is_none());
     }
 }

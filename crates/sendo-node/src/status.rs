@@ -46,12 +46,18 @@ pub(crate) fn pod_status(
         now,
         list: Vec::new(),
     };
-    let unready = not_ready(&spec.containers, &snapshot.main);
+    let phase = phase(&before, snapshot);
+    let unready = match phase {
+        "Succeeded" => Some(("PodCompleted", String::new())),
+        "Failed" => Some(("PodFailed", String::new())),
+        _ => not_ready(&spec.containers, &snapshot.main),
+    };
+    let finished = matches!(phase, "Succeeded" | "Failed");
     let uninitialized = not_initialized(
         spec.init_containers.as_deref().unwrap_or_default(),
         snapshot,
     );
-    conditions.set("PodReadyToStartContainers", true, None);
+    conditions.set("PodReadyToStartContainers", !finished, None);
     conditions.set("Initialized", snapshot.initialized(), uninitialized);
     conditions.set("Ready", ready, unready.clone());
     conditions.set("ContainersReady", ready, unready);
@@ -66,7 +72,7 @@ pub(crate) fn pod_status(
         statuses.collect::<Vec<_>>()
     };
     PodStatus {
-        phase: Some(phase(&before, snapshot).to_owned()),
+        phase: Some(phase.to_owned()),
         conditions: Some(conditions.list),
         host_ip: Some(record.host_ip.to_string()),
         host_ips: Some(vec![HostIP {
@@ -79,7 +85,7 @@ pub(crate) fn pod_status(
             .init_containers
             .as_ref()
             .map(|containers| statuses(containers, &snapshot.init)),
-        container_statuses: Some(statuses(&spec.containers, &snapshot.main)),
+        container_statuses: Some(main_statuses(pod, &spec.containers, snapshot)),
         ephemeral_container_statuses: spec
             .ephemeral_containers
             .as_ref()
@@ -156,7 +162,9 @@ impl Conditions {
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: reason.as_ref().map(|(reason, _)| (*reason).to_owned()),
-            message: reason.map(|(_, message)| message),
+            message: reason
+                .map(|(_, message)| message)
+                .filter(|text| !text.is_empty()),
             last_transition_time: since.or(Some(Time(self.now))),
             observed_generation: self.generation,
             ..PodCondition::default()
@@ -172,6 +180,29 @@ impl Conditions {
             .filter(|old| !ours.contains(&old.type_));
         self.list.extend(others);
     }
+}
+
+/// A container that has terminated is not ready, unlike an init container that has succeeded.
+fn main_statuses(pod: &Pod, containers: &[Container], snapshot: &Snapshot) -> Vec<ContainerStatus> {
+    let states = snapshot.main.iter().zip(&snapshot.restarts);
+    let statuses = containers
+        .iter()
+        .zip(states)
+        .map(|(container, (state, restarts))| {
+            let image = container.image.clone().unwrap_or_default();
+            let status = container_status(pod, &container.name, image, state);
+            let last = restarts.last.as_ref().map(|last| {
+                let image = container.image.clone().unwrap_or_default();
+                container_status(pod, &container.name, image, last).state
+            });
+            ContainerStatus {
+                ready: matches!(state, ContainerState::Running { .. }),
+                restart_count: restarts.count,
+                last_state: last.flatten(),
+                ..status
+            }
+        });
+    statuses.collect()
 }
 
 /// An ephemeral container has no probes, so it is neither ready nor started.
