@@ -7,7 +7,6 @@
 //! - `cmd/kube-controller-manager/app/controller_descriptor.go`: `NewControllerDescriptors`
 //! - `cmd/kube-controller-manager/names/controller_names.go`
 
-mod claim;
 pub mod cluster_role_aggregation;
 pub mod deployment;
 pub mod endpoint_slice;
@@ -28,6 +27,7 @@ mod slices;
 pub mod storage_protection;
 pub mod storage_version_migration;
 pub mod taint_eviction;
+mod template;
 pub mod validating_admission_policy_status;
 
 use sendo::{Controller, Manager, Right};
@@ -70,6 +70,9 @@ pub const CONTROLLERS: &[Initializer] = &[
         storage_protection::claims()
     }),
     ("replicaset-controller", |_| replicaset::controller()),
+    ("replicationcontroller-controller", |_| {
+        replicaset::replication_controllers()
+    }),
     ("resourcequota-controller", |_| resource_quota::controller()),
     ("root-ca-certificate-publisher-controller", |settings| {
         root_ca::controller(&settings.root_ca)

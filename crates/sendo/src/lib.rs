@@ -126,6 +126,7 @@ pub mod cache;
 mod certificates;
 #[cfg(feature = "args")]
 pub mod check;
+pub mod claim;
 pub mod client;
 #[cfg(feature = "args")]
 pub mod command;
@@ -153,6 +154,7 @@ pub mod queue;
 mod reader;
 pub mod rights;
 mod serve;
+mod slow_start;
 pub mod source;
 mod tls;
 mod transport;
@@ -174,6 +176,7 @@ pub use reader::Reader;
 pub use rights::{Right, Verb};
 pub use sendo_world::{Clock, Interval, Moment, Random, Stop, Tasks, Timestamp, World};
 pub use serve::{BindError, Listener, PageRequest, PageResponse};
+pub use slow_start::{SlowStart, slow_start};
 pub use tls::TlsError;
 
 // What is in the signatures above, so that a program need not guess the versions.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::object::{Object, ObjectExt, ObjectKey, Typed, Uid};
+use crate::object::{Kind, Object, ObjectExt, ObjectKey, Typed, Uid};
 
 /// Why an object cannot have an owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +40,21 @@ pub fn set_controller<O: Typed, K: Object>(owner: &O, object: &mut K) -> Result<
     check_controller(owner, object)?;
     put(object, reference);
     Ok(())
+}
+
+/// The owner reference that names `owner` as the controller, as [`set_controller`] writes it.
+///
+/// For an object that is built as a whole, whose namespace is that of `owner`.
+pub fn controller_reference<O: Typed>(owner: &O) -> OwnerReference {
+    let kind = Kind::of::<O>();
+    OwnerReference {
+        api_version: kind.api_version(),
+        kind: kind.kind,
+        name: owner.name().to_owned(),
+        uid: owner.uid().to_string(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
 }
 
 /// Fails if `object` is controlled by another than `owner`.

@@ -7,6 +7,7 @@ mod namespaces;
 mod nodes;
 mod quotas;
 mod replicasets;
+mod replication_controllers;
 mod roles;
 mod scheduling;
 mod storage_versions;
@@ -15,7 +16,8 @@ mod taints;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use sendo::ObjectExt;
-use sendo_test::{TestCluster, View};
+use sendo_cluster::ClusterOptions;
+use sendo_test::{Faults, TestCluster, View};
 use serde_json::{Value, json};
 
 /// A set of `replicas` pods in `default`, labelled with its name.
@@ -84,4 +86,21 @@ fn events_about(cluster: &TestCluster, uid: &str) -> Vec<String> {
         format!("{} {}", text(&event.reason), text(&event.message))
     };
     events.iter().map(line).collect()
+}
+
+/// A cluster whose controller of that name is a program of its own, some of whose requests fail.
+/// The test stops it.
+async fn with_faults(beside: &TestCluster, controller: &str, chance: f64) -> (TestCluster, Faults) {
+    let seed = beside.world().random().u64();
+    let controllers = format!("*,-{controller}").parse().expect("a known name");
+    let options = ClusterOptions {
+        controllers,
+        ..ClusterOptions::default()
+    };
+    let cluster = TestCluster::start_with(seed, options).await;
+    let faults = Faults::new(cluster.world(), chance);
+    let settings = sendo_workloads::Settings::default();
+    let program = sendo_workloads::manager(&settings, |name| name == controller);
+    cluster.run_with(program, cluster.faulty(&faults)).await;
+    (cluster, faults)
 }

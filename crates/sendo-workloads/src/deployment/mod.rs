@@ -1,7 +1,7 @@
 //! Rolls out the pod template of a Deployment: there is a ReplicaSet for each template
 //! it has had. The newest grows while the others shrink, within the bounds of the strategy.
 //!
-//! `claim` finds the ReplicaSets of the Deployment; `template` and `revision` tell
+//! `template` of the crate and `revision` tell
 //! the new one from the old ones and number them; `rolling`, `recreate` and
 //! `proportion` decide about sizes; `history` deletes old ReplicaSets; `status` and
 //! `conditions` report. `rollout` is the state that they share.
@@ -20,11 +20,11 @@ mod rolling;
 mod rollout;
 mod sets;
 mod status;
-mod template;
 
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use sendo::claim::Claim;
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{
@@ -33,7 +33,6 @@ use sendo::{
 };
 
 use self::rollout::Rollout;
-use crate::claim::Claim;
 use crate::pods::{self, Pod};
 
 /// ReplicaSets by the object that controls them.
@@ -91,12 +90,7 @@ async fn sync(deployment: Arc<Deployment>, cx: Context) -> Result<Action> {
         cx.event(Warning, "SelectingAll", message);
         return Ok(Action::done());
     }
-    let claim = Claim {
-        owner: &*deployment,
-        selector: &selector,
-        controlled: &BY_CONTROLLER,
-        orphans: &ORPHANS,
-    };
+    let claim = Claim::new(&*deployment, &selector, &BY_CONTROLLER, &ORPHANS);
     let sets = claim.claim(|set| !set.is_being_deleted(), &cx).await?;
     let mut rollout = Rollout::new(&deployment, sets, &cx);
 

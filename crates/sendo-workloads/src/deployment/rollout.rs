@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sendo::client::controller_reference;
 use sendo::{Context, EventSeverity::*, ObjectExt, ObjectKey, Result, client};
 
 use super::bounds::Bounds;
 use super::conditions::{Conditions, PROGRESSING, reason};
 use super::revision::{self, REVISION, annotated_number};
 use super::sets::{self, by_age, size, total};
-use super::template::{self, HASH_LABEL};
 use super::{history, proportion, recreate, rolling};
-use crate::claim::controller_reference;
+use crate::template::{self, HASH_LABEL};
 
 /// A Deployment with its ReplicaSets, and the part of its status that a sync changes.
 pub(super) struct Rollout<'a> {

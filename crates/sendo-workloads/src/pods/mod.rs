@@ -1,18 +1,21 @@
-//! Pods as the controllers of this crate read them: indexes, node, phase, readiness.
+//! Pods as the controllers of this crate read them: indexes, node, phase, readiness, order.
+//!
+//! [`control`] creates and deletes them.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/api/v1/pod/util.go`: `IsPodAvailable`, `IsPodReady`
-//! - `pkg/controller/controller_utils.go`: `IsPodActive`
+//! - `pkg/controller/controller_utils.go`: `IsPodActive`, `IsPodTerminating`, `ActivePods`
 
+pub(crate) mod control;
 mod pod;
 
+use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
 use sendo::{Index, ObjectExt, Timestamp, Uid};
 
-use self::pod::Condition;
-pub(crate) use self::pod::{Pod, cached};
+pub(crate) use self::pod::{Condition, ContainerStatus, Pod, cached};
 
 /// Pods by the object that controls them.
 pub(crate) static BY_CONTROLLER: Index<Pod, Uid> =
@@ -73,12 +76,66 @@ pub(crate) fn resources_in_force(pod: &Pod) -> Vec<Option<&ResourceRequirements>
     resources.collect()
 }
 
-fn ready_condition(pod: &Pod) -> Option<&Condition> {
+/// Whether the pod has not finished yet and is being deleted.
+pub(crate) fn is_terminating(pod: &Pod) -> bool {
+    !matches!(phase(pod), "Succeeded" | "Failed") && pod.is_being_deleted()
+}
+
+/// The statuses of the containers, without init containers.
+pub(crate) fn container_statuses(pod: &Pod) -> &[ContainerStatus] {
+    let status = pod.status.as_ref();
+    let statuses = status.and_then(|status| status.container_statuses.as_deref());
+    statuses.unwrap_or_default()
+}
+
+/// The statuses of the init containers.
+pub(crate) fn init_container_statuses(pod: &Pod) -> &[ContainerStatus] {
+    let status = pod.status.as_ref();
+    let statuses = status.and_then(|status| status.init_container_statuses.as_deref());
+    statuses.unwrap_or_default()
+}
+
+/// The largest number of restarts of a container.
+pub(crate) fn restarts(pod: &Pod) -> i32 {
+    let restarts = container_statuses(pod).iter().map(|c| c.restart_count);
+    restarts.max().unwrap_or(0)
+}
+
+/// The position of the pod's phase in an order of deletion.
+pub(crate) fn phase_rank(pod: &Pod) -> u8 {
+    match phase(pod) {
+        "Pending" => 0,
+        "Unknown" => 1,
+        _ => 2,
+    }
+}
+
+/// `Less` if `a` is deleted before `b`: unassigned before assigned, pending before unknown before
+/// running, not ready before ready, recently ready before long ready, more restarts before fewer,
+/// newer before older.
+pub(crate) fn deletion_order(a: &Pod, b: &Pod) -> Ordering {
+    let rank = |pod: &Pod| (node_of(pod).is_some(), phase_rank(pod), is_ready(pod));
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let age = |pod: &Pod| Reverse(is_ready(pod).then(|| ready_since(pod)).flatten());
+    rank(a)
+        .cmp(&rank(b))
+        .then_with(|| age(a).cmp(&age(b)))
+        .then_with(|| restarts(b).cmp(&restarts(a)))
+        .then_with(|| created(b).cmp(&created(a)))
+        .then_with(|| a.name().cmp(b.name()))
+}
+
+/// The condition of a type.
+pub(crate) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a Condition> {
     let mut conditions = pod
         .status
         .iter()
         .flat_map(|s| s.conditions.iter().flatten());
-    conditions.find(|condition| condition.type_ == "Ready")
+    conditions.find(|condition| condition.type_ == type_)
+}
+
+fn ready_condition(pod: &Pod) -> Option<&Condition> {
+    condition(pod, "Ready")
 }
 
 /// Whether the pod is ready.
@@ -108,4 +165,42 @@ pub(crate) fn available_in(pod: &Pod, min_ready: Duration, now: Timestamp) -> Op
         None => return None,
     };
     Some(Duration::try_from(due.duration_since(now)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(name: &str, status: Value, node: Option<&str>, created: &str) -> Pod {
+        let pod = json!({
+            "metadata": {"name": name, "creationTimestamp": created},
+            "spec": {"nodeName": node}, "status": status,
+        });
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    #[test]
+    fn the_pod_that_is_missed_least_is_deleted_first() {
+        let ready = |since: &str| {
+            json!({"phase": "Running", "conditions":
+                [{"type": "Ready", "status": "True", "lastTransitionTime": since}]})
+        };
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z");
+        let restarted = json!({"phase": "Running", "containerStatuses": [{"restartCount": 2}]});
+        let running = json!({"phase": "Running"});
+        let order = [
+            pod("unassigned", json!({"phase": "Pending"}), None, early),
+            pod("pending", json!({"phase": "Pending"}), Some("n"), early),
+            pod("restarted", restarted, Some("n"), early),
+            pod("newer", running.clone(), Some("n"), late),
+            pod("older", running, Some("n"), early),
+            pod("recently-ready", ready(late), Some("n"), early),
+            pod("long-ready", ready(early), Some("n"), early),
+        ];
+        for pair in order.windows(2) {
+            let found = deletion_order(&pair[0], &pair[1]);
+            assert_eq!(found, Ordering::Less, "{} first", pair[0].name());
+        }
+    }
 }

@@ -53,7 +53,7 @@ pub(super) fn pods_to_delete(
 /// on the nodes of both.
 fn compare(a: &Pod, b: &Pod, related_a: usize, related_b: usize, now: Timestamp) -> Ordering {
     let unassigned_first = node_of(a).is_some().cmp(&node_of(b).is_some());
-    let by_phase = || phase_rank(a).cmp(&phase_rank(b));
+    let by_phase = || pods::phase_rank(a).cmp(&pods::phase_rank(b));
     let unready_first = || pods::is_ready(a).cmp(&pods::is_ready(b));
     let lower_cost_first = || deletion_cost(a).cmp(&deletion_cost(b));
     let more_related_first = || related_b.cmp(&related_a);
@@ -64,7 +64,7 @@ fn compare(a: &Pod, b: &Pod, related_a: usize, related_b: usize, now: Timestamp)
             _ => Ordering::Equal,
         }
     };
-    let more_restarts_first = || restarts(b).cmp(&restarts(a));
+    let more_restarts_first = || pods::restarts(b).cmp(&pods::restarts(a));
     let newer_first = || {
         let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         match (created(a), created(b)) {
@@ -83,23 +83,9 @@ fn compare(a: &Pod, b: &Pod, related_a: usize, related_b: usize, now: Timestamp)
         .then_with(|| a.uid().cmp(&b.uid()))
 }
 
-fn phase_rank(pod: &Pod) -> u8 {
-    match pods::phase(pod) {
-        "Pending" => 0,
-        "Unknown" => 1,
-        _ => 2,
-    }
-}
-
 fn deletion_cost(pod: &Pod) -> i32 {
     let cost = pod.annotation(DELETION_COST);
     cost.and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-fn restarts(pod: &Pod) -> i32 {
-    let status = pod.status.iter();
-    let containers = status.flat_map(|s| s.container_statuses.iter().flatten());
-    containers.map(|c| c.restart_count).max().unwrap_or(0)
 }
 
 /// The binary logarithm of an age in seconds, −1 for an age of less than a second.

@@ -7,29 +7,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::{Context, Result, Timestamp};
 
-use super::scale::Failure;
+use super::replicated::Replicated;
+use crate::pods::control::Failure;
 use crate::pods::{self, Pod};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// Writes the status if it changed. Returns after what time to reconcile again because a ready pod
 /// becomes available then.
-pub(super) async fn write(
-    set: &ReplicaSet,
+pub(super) async fn write<S: Replicated>(
+    set: &S,
     active: &[Arc<Pod>],
     terminating: usize,
     scaled: &Result<(), Failure>,
     cx: &Context,
 ) -> Result<Option<Duration>> {
     let now = cx.now();
-    let spec = set.spec.clone().unwrap_or_default();
-    let min_ready = Duration::from_secs(spec.min_ready_seconds.unwrap_or(0).max(0) as u64);
-    let template = spec.template.and_then(|t| t.metadata).unwrap_or_default();
-    let wanted_labels = template.labels.unwrap_or_default();
+    let min_ready = Duration::from_secs(set.min_ready_seconds().unwrap_or(0).max(0) as u64);
+    let template = set
+        .template()
+        .and_then(|template| template.metadata.as_ref());
+    let wanted_labels = template.and_then(|metadata| metadata.labels.clone());
+    let wanted_labels = wanted_labels.unwrap_or_default();
     let fully_labeled = |pod: &Pod| {
         let labels = pod.metadata.labels.as_ref();
         wanted_labels
@@ -50,30 +53,24 @@ pub(super) async fn write(
         ready_replicas: count(&pods::is_ready),
         available_replicas: Some(available_in.iter().filter(|wait| wait.is_zero()).count() as i32),
         terminating_replicas: Some(terminating as i32),
-        observed_generation: set.metadata.generation,
+        observed_generation: set.meta().generation,
         conditions: conditions(set, scaled, now),
     };
-    cx.client()
-        .status(set, |status| *status = new_status)
-        .await?;
+    set.write_status(new_status, cx).await?;
     Ok(available_in
         .into_iter()
         .filter(|wait| !wait.is_zero())
         .min())
 }
 
-/// The conditions of the ReplicaSet, with `ReplicaFailure` according to this sync. One that is set
+/// The conditions of the object, with `ReplicaFailure` according to this sync. One that is set
 /// already stays as it is.
-fn conditions(
-    set: &ReplicaSet,
+fn conditions<S: Replicated>(
+    set: &S,
     scaled: &Result<(), Failure>,
     now: Timestamp,
 ) -> Option<Vec<ReplicaSetCondition>> {
-    let before = set
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.clone());
-    let mut conditions = before.unwrap_or_default();
+    let mut conditions = set.status().conditions.unwrap_or_default();
     let known = conditions.iter().position(|c| c.type_ == REPLICA_FAILURE);
     match (scaled, known) {
         (Ok(()), Some(at)) => {

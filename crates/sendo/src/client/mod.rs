@@ -35,7 +35,7 @@ pub use status::{BuiltIn, Derived, WithStatus};
 pub use subresource::Subresource;
 pub use target::{Given, Target};
 
-pub use crate::owner::{OwnerError, set_controller, set_owner};
+pub use crate::owner::{OwnerError, controller_reference, set_controller, set_owner};
 pub use crate::transport::{Call, Error, Interceptor, Rate, RateLimit, WriteGate};
 
 /// The API server as a program writes to it. Cheap to clone.

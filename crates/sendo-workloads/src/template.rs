@@ -1,4 +1,4 @@
-//! Compares pod templates, and hashes them for the names of ReplicaSets.
+//! Compares pod templates, and hashes them for the names of ReplicaSets and ControllerRevisions.
 //!
 //! Follows Kubernetes 1.36:
 //! - `pkg/controller/controller_utils.go`: `ComputeHash`
@@ -8,7 +8,7 @@
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 /// The label that tells the pods of a Deployment's ReplicaSets apart.
-pub(super) const HASH_LABEL: &str = "pod-template-hash";
+pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 
 /// The longest name an object may have.
 const MAX_NAME: usize = 253;
@@ -22,7 +22,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 ///
 /// The form is that of Kubernetes: FNV-1a, with each decimal digit as a character of [`ALPHABET`].
 /// The value is another one, because that of Kubernetes depends on how Go prints its types.
-pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+pub(crate) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let text = serde_json::to_vec(template).expect("a template is plain data");
     let mut hash = fnv1a(FNV_OFFSET, &text);
     if let Some(collisions) = collisions {
@@ -30,9 +30,13 @@ pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Strin
         bytes[..4].copy_from_slice(&collisions.to_le_bytes());
         hash = fnv1a(hash, &bytes);
     }
-    let digits = hash.to_string().into_bytes();
-    let encode = |digit: u8| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]);
-    digits.into_iter().map(encode).collect()
+    safe_encode(&hash.to_string())
+}
+
+/// The text with each byte as a character of [`ALPHABET`].
+pub(crate) fn safe_encode(text: &str) -> String {
+    let encode = |byte: u8| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]);
+    text.bytes().map(encode).collect()
 }
 
 const FNV_OFFSET: u32 = 0x811c_9dc5;
@@ -44,14 +48,14 @@ fn fnv1a(start: u32, bytes: &[u8]) -> u32 {
 }
 
 /// The name of the ReplicaSet of a template.
-pub(super) fn set_name(deployment: &str, hash: &str) -> String {
+pub(crate) fn set_name(deployment: &str, hash: &str) -> String {
     let max_prefix = MAX_NAME - 1 - hash.len();
     let prefix = &deployment[..deployment.floor_char_boundary(max_prefix)];
     format!("{prefix}-{hash}")
 }
 
 /// Whether two templates are equal without the hash label.
-pub(super) fn are_equal(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
+pub(crate) fn are_equal(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     normalized(a) == normalized(b)
 }
 
