@@ -8,11 +8,13 @@
 //! - `cmd/kube-controller-manager/names/controller_names.go`
 
 pub mod cluster_role_aggregation;
+pub mod cron_job;
 pub mod deployment;
 pub mod endpoint_slice;
 pub mod endpoint_slice_mirroring;
 pub mod endpoints;
 pub mod garbage;
+pub mod job;
 pub mod namespace;
 pub mod node_lifecycle;
 mod pods;
@@ -28,6 +30,7 @@ pub mod storage_protection;
 pub mod storage_version_migration;
 pub mod taint_eviction;
 mod template;
+pub mod ttl_after_finished;
 pub mod validating_admission_policy_status;
 
 use sendo::{Controller, Manager, Right};
@@ -52,6 +55,7 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("clusterrole-aggregation-controller", |_| {
         cluster_role_aggregation::controller()
     }),
+    ("cronjob-controller", |_| cron_job::controller()),
     ("deployment-controller", |_| deployment::controller()),
     ("endpoints-controller", |_| endpoints::controller()),
     ("endpointslice-controller", |_| endpoint_slice::controller()),
@@ -59,6 +63,7 @@ pub const CONTROLLERS: &[Initializer] = &[
         endpoint_slice_mirroring::controller()
     }),
     ("garbage-collector-controller", |_| garbage::controller()),
+    ("job-controller", |_| job::controller()),
     ("namespace-controller", |_| namespace::controller()),
     ("node-lifecycle-controller", |_| {
         node_lifecycle::controller()
@@ -89,6 +94,9 @@ pub const CONTROLLERS: &[Initializer] = &[
     }),
     ("taint-eviction-controller", |_| {
         taint_eviction::controller()
+    }),
+    ("ttl-after-finished-controller", |_| {
+        ttl_after_finished::controller()
     }),
     ("validatingadmissionpolicy-status-controller", |_| {
         validating_admission_policy_status::controller()

@@ -1,8 +1,10 @@
 //! From objects to running pods and back, on the whole cluster in virtual time.
 
+mod cron_jobs;
 mod deployments;
 mod endpoints;
 mod garbage;
+mod jobs;
 mod namespaces;
 mod nodes;
 mod quotas;
