@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::{Api, PostParams};
 use sendo::webhook::InProcess;
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
@@ -96,6 +98,9 @@ pub enum StartError {
     /// The roles of the cluster's controllers could not be written.
     #[error("cannot write the roles of the controllers: {0}")]
     Roles(#[source] Box<kube::Error>),
+    /// The storage class that claims have by default could not be written.
+    #[error("cannot write the default storage class: {0}")]
+    DefaultClass(#[source] Box<kube::Error>),
     /// A part of the cluster did not start.
     #[error("{part} did not start: {cause}")]
     Part {
@@ -227,6 +232,11 @@ impl Cluster {
         let mut started = Vec::new();
         let workloads = sendo_workloads::manager(&settings, runs);
         let names: Vec<_> = workloads.declarations().map(|d| d.name.clone()).collect();
+        let is_simulated = matches!(options.runtime, Runtime::Simulated(_));
+        if is_simulated && chosen.includes("persistentvolume-binder-controller") {
+            let created = cluster.create_default_class().await;
+            created.map_err(|cause| StartError::DefaultClass(Box::new(cause)))?;
+        }
         if !names.is_empty() {
             let granted = identities::grant(&cluster.client(), &names).await;
             granted.map_err(|cause| StartError::Roles(Box::new(cause)))?;
@@ -270,6 +280,17 @@ impl Cluster {
         }
         cluster.server.all_up();
         Ok(cluster)
+    }
+
+    /// Creates the storage class of a new cluster, whose volumes the simulated nodes have. One that
+    /// exists stays as it is.
+    async fn create_default_class(&self) -> kube::Result<()> {
+        let classes: Api<StorageClass> = Api::all(self.client());
+        let class = sendo_workloads::volume_binder::default_class();
+        match classes.create(&PostParams::default(), &class).await {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+            created => created.map(drop),
+        }
     }
 
     /// The configuration of a part that runs as this user, with this field manager.

@@ -20,18 +20,21 @@ pub mod node_lifecycle;
 mod pods;
 pub mod replicaset;
 pub mod resource_quota;
+mod revisions;
 pub mod root_ca;
 mod service;
 pub mod service_account;
 pub mod service_account_token;
 pub mod service_cidr;
 mod slices;
+pub mod stateful_set;
 pub mod storage_protection;
 pub mod storage_version_migration;
 pub mod taint_eviction;
 mod template;
 pub mod ttl_after_finished;
 pub mod validating_admission_policy_status;
+pub mod volume_binder;
 
 use sendo::{Controller, Manager, Right};
 
@@ -68,6 +71,9 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("node-lifecycle-controller", |_| {
         node_lifecycle::controller()
     }),
+    ("persistentvolume-binder-controller", |_| {
+        volume_binder::controller()
+    }),
     ("persistentvolume-protection-controller", |_| {
         storage_protection::volumes()
     }),
@@ -92,6 +98,7 @@ pub const CONTROLLERS: &[Initializer] = &[
     (storage_version_migration::NAME, |_| {
         storage_version_migration::controller()
     }),
+    ("statefulset-controller", |_| stateful_set::controller()),
     ("taint-eviction-controller", |_| {
         taint_eviction::controller()
     }),

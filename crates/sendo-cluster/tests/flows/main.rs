@@ -13,7 +13,9 @@ mod replication_controllers;
 mod roles;
 mod scheduling;
 mod storage_versions;
+mod stateful_sets;
 mod taints;
+mod volumes;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
