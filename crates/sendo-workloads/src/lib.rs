@@ -9,7 +9,9 @@
 
 pub mod cluster_role_aggregation;
 pub mod cron_job;
+pub mod daemon_set;
 pub mod deployment;
+pub mod disruption;
 pub mod endpoint_slice;
 pub mod endpoint_slice_mirroring;
 pub mod endpoints;
@@ -17,6 +19,7 @@ pub mod garbage;
 pub mod job;
 pub mod namespace;
 pub mod node_lifecycle;
+pub mod pod_garbage;
 mod pods;
 pub mod replicaset;
 pub mod resource_quota;
@@ -59,7 +62,9 @@ pub const CONTROLLERS: &[Initializer] = &[
         cluster_role_aggregation::controller()
     }),
     ("cronjob-controller", |_| cron_job::controller()),
+    ("daemonset-controller", |_| daemon_set::controller()),
     ("deployment-controller", |_| deployment::controller()),
+    ("disruption-controller", |_| disruption::controller()),
     ("endpoints-controller", |_| endpoints::controller()),
     ("endpointslice-controller", |_| endpoint_slice::controller()),
     ("endpointslice-mirroring-controller", |_| {
@@ -80,6 +85,9 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("persistentvolumeclaim-protection-controller", |_| {
         storage_protection::claims()
     }),
+    ("pod-garbage-collector-controller", |_| {
+        pod_garbage::controller()
+    }),
     ("replicaset-controller", |_| replicaset::controller()),
     ("replicationcontroller-controller", |_| {
         replicaset::replication_controllers()
@@ -95,10 +103,10 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("serviceaccount-token-controller", |settings| {
         service_account_token::controller(settings.token_signer.clone(), &settings.root_ca)
     }),
+    ("statefulset-controller", |_| stateful_set::controller()),
     (storage_version_migration::NAME, |_| {
         storage_version_migration::controller()
     }),
-    ("statefulset-controller", |_| stateful_set::controller()),
     ("taint-eviction-controller", |_| {
         taint_eviction::controller()
     }),

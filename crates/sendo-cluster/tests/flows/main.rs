@@ -1,6 +1,8 @@
 //! From objects to running pods and back, on the whole cluster in virtual time.
 
+mod budgets;
 mod cron_jobs;
+mod daemon_sets;
 mod deployments;
 mod endpoints;
 mod garbage;
@@ -12,8 +14,8 @@ mod replicasets;
 mod replication_controllers;
 mod roles;
 mod scheduling;
-mod storage_versions;
 mod stateful_sets;
+mod storage_versions;
 mod taints;
 mod volumes;
 
@@ -92,16 +94,20 @@ fn events_about(cluster: &TestCluster, uid: &str) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-/// A cluster whose controller of that name is a program of its own, some of whose requests fail.
-/// The test stops it.
-async fn with_faults(beside: &TestCluster, controller: &str, chance: f64) -> (TestCluster, Faults) {
-    let seed = beside.world().random().u64();
+/// A cluster without the controller of that name. The test stops it.
+async fn without(beside: &TestCluster, controller: &str) -> TestCluster {
     let controllers = format!("*,-{controller}").parse().expect("a known name");
     let options = ClusterOptions {
         controllers,
         ..ClusterOptions::default()
     };
-    let cluster = TestCluster::start_with(seed, options).await;
+    TestCluster::start_with(beside.world().random().u64(), options).await
+}
+
+/// A cluster whose controller of that name is a program of its own, some of whose requests fail.
+/// The test stops it.
+async fn with_faults(beside: &TestCluster, controller: &str, chance: f64) -> (TestCluster, Faults) {
+    let cluster = without(beside, controller).await;
     let faults = Faults::new(cluster.world(), chance);
     let settings = sendo_workloads::Settings::default();
     let program = sendo_workloads::manager(&settings, |name| name == controller);

@@ -9,7 +9,7 @@ use sendo_cluster::ClusterOptions;
 use sendo_test::{TestCluster, View};
 use serde_json::{Value, json};
 
-use super::{object, pod, pods_of, replica_set};
+use super::{object, pod, pods_of, replica_set, without};
 
 fn quota(hard: Value) -> ResourceQuota {
     object(json!({"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}}))
@@ -104,7 +104,9 @@ async fn a_pod_that_ends_frees_its_resources_and_keeps_its_place(cluster: TestCl
 }
 
 #[sendo_test::test]
-async fn a_pod_that_cannot_end_is_not_counted_for_ever(cluster: TestCluster) {
+async fn a_pod_that_cannot_end_is_not_counted_for_ever(beside: TestCluster) {
+    // Nobody deletes pods whose node is gone.
+    let cluster = without(&beside, "pod-garbage-collector-controller").await;
     cluster.create(&quota(json!({"pods": "1"}))).await;
     until_used(&cluster, json!({"pods": "0"})).await;
     // Its node does not exist, so nobody confirms that it has ended.
@@ -113,6 +115,7 @@ async fn a_pod_that_cannot_end_is_not_counted_for_ever(cluster: TestCluster) {
     cluster.delete(&lost).await;
     until_used(&cluster, json!({"pods": "0"})).await;
     assert!(cluster.get::<Pod>("default/a").is_some());
+    cluster.stop().await;
 }
 
 #[sendo_test::test]
