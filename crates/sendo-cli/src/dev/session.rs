@@ -168,10 +168,7 @@ impl<'a> Session<'a> {
                 None => self.lines.say(Source::Dev, "nothing has been built yet"),
             },
             Event::Key(Key::Restart) => match self.built.is_some() {
-                true => {
-                    self.changed = Some(Instant::now());
-                    self.restart().await?;
-                }
+                true => self.restart().await?,
                 false => self.lines.say(Source::Dev, "nothing has been built yet"),
             },
             Event::Key(Key::Help | Key::Quit) => self.lines.say(Source::Dev, KEYS),

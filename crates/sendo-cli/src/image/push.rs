@@ -165,17 +165,20 @@ fn refusal(host: &str, auth: &RegistryAuth, error: OciDistributionError) -> Erro
     let login = format!(
         "the registry {host} refuses: {who}; log in with `docker login {host}` or `podman login {host}` as somebody who may push there"
     );
-    match error {
-        E::AuthenticationFailure(_) | E::UnauthorizedError { .. } => Error::new(error).context(login),
-        E::ServerError { code: 401 | 403, .. } => Error::new(error).context(login),
-        E::RegistryError { .. } => {
-            Error::new(error).context(format!("the registry {host} refuses the image ({who})"))
-        }
-        E::RequestError(_) => Error::new(error).context(format!(
+    let status = match &error {
+        E::AuthenticationFailure(_) | E::UnauthorizedError { .. } => Some(401),
+        E::ServerError { code, .. } => Some(*code),
+        E::RequestError(sent) => sent.status().map(|status| status.as_u16()),
+        _ => None,
+    };
+    let why = match (status, &error) {
+        (Some(401 | 403), _) => login,
+        (None, E::RequestError(_)) => format!(
             "cannot reach the registry {host}: is its name right, and is it reached by https? --plain-http leaves TLS out"
-        )),
-        error => Error::new(error).context(format!("the registry {host} did not take the image")),
-    }
+        ),
+        _ => format!("the registry {host} refuses the image ({who})"),
+    };
+    Error::new(error).context(why)
 }
 
 #[cfg(test)]

@@ -223,3 +223,46 @@ fn what_cannot_be_an_image_is_refused_and_nothing_is_written() {
     names.sort();
     assert_eq!(names, ["Cargo.toml", "full", "mac", "script"]);
 }
+
+/// A registry that lets nobody in, or forbids what it is asked for.
+fn registry_that_answers(status: &'static str) -> u16 {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 4096]);
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nWWW-Authenticate: Basic realm=\"x\"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+#[test]
+fn a_registry_that_refuses_is_told_with_who_is_logged_in() {
+    let folder = project();
+    let own = own_binary();
+    for (status, part) in [
+        (
+            "401 Unauthorized",
+            "nobody is logged in; log in with `docker login 127.0.0.1:",
+        ),
+        (
+            "403 Forbidden",
+            "nobody is logged in; log in with `docker login 127.0.0.1:",
+        ),
+        (
+            "500 Internal Server Error",
+            "refuses the image (nobody is logged in)",
+        ),
+    ] {
+        let tag = format!("--tag=127.0.0.1:{}/bar:1", registry_that_answers(status));
+        let error = refused(folder.path(), &[&own, &tag, "--push"]);
+        assert!(error.contains(part), "{status}: {error}");
+    }
+    assert!(!folder.path().join("target").exists());
+}
