@@ -1,5 +1,7 @@
 //! From objects to running pods and back, on the whole cluster in virtual time.
 
+#![recursion_limit = "256"]
+
 mod budgets;
 mod cron_jobs;
 mod daemon_sets;
