@@ -26,17 +26,14 @@ const DEPTH: u32 = 3;
 /// not looked at; [`round_trips_of`] leaves out what they forbid.
 ///
 /// ```
-/// # use kube::CustomResource;
-/// # use schemars::JsonSchema;
-/// # use serde::{Deserialize, Serialize};
 /// # mod v1 {
-/// #     use super::*;
+/// #     use kube::CustomResource; use schemars::JsonSchema; use serde::{Deserialize, Serialize};
 /// #     #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 /// #     #[kube(group = "example.dev", version = "v1", kind = "Bar", namespaced)]
 /// #     pub struct BarSpec { pub deployment: String }
 /// # }
 /// # mod v1alpha1 {
-/// #     use super::*;
+/// #     use kube::CustomResource; use schemars::JsonSchema; use serde::{Deserialize, Serialize};
 /// #     #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 /// #     #[kube(group = "example.dev", version = "v1alpha1", kind = "Bar", namespaced, storage = false)]
 /// #     pub struct BarSpec { pub name: String }

@@ -315,10 +315,11 @@ mod tests {
         assert_eq!(wanted(&scaled, 5, by_pod.clone()), None);
         let both = set("Delete", "Delete");
         assert_eq!(wanted(&both, 5, by_set), Some(vec!["Pod".to_owned()]));
-        assert_eq!(
-            wanted(&both, 1, by_pod),
-            Some(vec!["Pod".to_owned(), "StatefulSet".to_owned()])
-        );
+        let by_own_pod = json!([owned("Pod", "web-1", "pod")]);
+        let set_only = Some(vec!["StatefulSet".to_owned()]);
+        assert_eq!(wanted(&both, 1, by_own_pod), set_only);
+        // A pod of another ordinal decides about the claim.
+        assert_eq!(wanted(&both, 1, by_pod), None);
     }
 
     #[test]

@@ -44,6 +44,9 @@ async fn a_deployment_that_another_bar_names_is_refused(cluster: TestCluster) {
     cluster.install::<Bar>().await;
     cluster.run(manager()).await;
     let first = cluster.create(&bar("first", "web")).await;
+    // The program decides by its cache, which has the first Bar when it has been reconciled.
+    let reconciled = |now: &View| now.get::<Deployment>("default/web").is_some();
+    cluster.until("the first is reconciled", reconciled).await;
     assert_eq!(refusal(&cluster, &bar("second", "web")).await, TAKEN);
 
     // Neither by an update. What does not touch the name is not looked at.
