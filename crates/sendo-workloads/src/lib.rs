@@ -7,6 +7,9 @@
 //! - `cmd/kube-controller-manager/app/controller_descriptor.go`: `NewControllerDescriptors`
 //! - `cmd/kube-controller-manager/names/controller_names.go`
 
+// What is optional in the types of one release and not in those of another is converted.
+#![allow(clippy::useless_conversion)]
+
 pub mod cluster_role_aggregation;
 pub mod cron_job;
 pub mod daemon_set;

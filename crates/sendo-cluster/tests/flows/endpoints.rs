@@ -1,5 +1,7 @@
 //! Endpoints and EndpointSlices: the pods behind a Service, and what people write by hand.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use sendo::ObjectExt;
@@ -171,6 +173,18 @@ async fn endpoints_written_by_hand_are_mirrored_until_the_service_has_a_selector
             manager(now) == ["endpointslice-controller.k8s.io"]
         })
         .await;
+}
+
+#[sendo_test::test]
+async fn endpoints_that_somebody_creates_for_no_service_stay(cluster: TestCluster) {
+    let endpoints: Endpoints = object(json!({
+        "metadata": {"name": "outside", "namespace": "default"},
+        "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}],
+    }));
+    cluster.create(&endpoints).await;
+    cluster.pass(Duration::from_secs(600)).await;
+    let there = |now: &View| addresses(now, "outside") == ["192.0.2.1"];
+    cluster.until("they are there still", there).await;
 }
 
 #[sendo_test::test]

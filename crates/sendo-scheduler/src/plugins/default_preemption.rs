@@ -8,6 +8,7 @@
 //!   `pickOneNodeForPreemption`
 //! - `pkg/scheduler/util/utils.go`: `MoreImportantPod`, `GetEarliestPodStartTime`
 
+use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -83,6 +84,13 @@ struct Budget {
     disrupted: Vec<String>,
 }
 
+/// The number is optional in the types of newer releases.
+#[allow(clippy::useless_conversion)]
+fn disruptions_allowed(status: &PodDisruptionBudgetStatus) -> i32 {
+    let allowed: Option<i32> = status.disruptions_allowed.into();
+    allowed.unwrap_or_default()
+}
+
 fn budgets(snapshot: &Snapshot) -> Vec<Budget> {
     let budgets = snapshot.objects.disruption_budgets.values();
     let budgets = budgets.filter_map(|budget| {
@@ -93,9 +101,7 @@ fn budgets(snapshot: &Snapshot) -> Vec<Budget> {
         Some(Budget {
             namespace: budget.namespace()?.to_owned(),
             selector,
-            allowed: status
-                .and_then(|s| s.disruptions_allowed)
-                .unwrap_or_default(),
+            allowed: status.map_or(0, disruptions_allowed),
             disrupted: disrupted
                 .into_iter()
                 .flatten()

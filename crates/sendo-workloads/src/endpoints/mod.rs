@@ -5,7 +5,8 @@
 //! [`endpoint_slice`](crate::endpoint_slice).
 //!
 //! Follows Kubernetes 1.36:
-//! - `pkg/controller/endpoint/endpoints_controller.go`
+//! - `pkg/controller/endpoint/endpoints_controller.go`: `syncService`, `onEndpointsDelete`,
+//!   `checkLeftoverEndpoints`
 
 mod capacity;
 
@@ -17,9 +18,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sendo::EventSeverity::Warning;
-use sendo::handler::on;
+use sendo::handler::map;
 use sendo::source::kind;
-use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Reconcile, Result, client};
+use sendo::{Action, Context, Controller, Event, ObjectExt, ObjectKey, Reconcile, Result, client};
 
 use crate::pods::{Pod, is_ready};
 use crate::service::subsets::repack;
@@ -36,14 +37,19 @@ pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// The controller of Endpoints.
 pub fn controller() -> Controller {
     // Those of a Service that went while this program did not run, and those that somebody deletes.
-    let endpoints = on::<Endpoints, ObjectKey>()
-        .created(|endpoints, cx| {
-            let is_left = cx.get::<Service>(endpoints.key()).is_none();
-            let is_lease = endpoints.annotation(LEADER).is_some();
-            (is_left && !is_lease).then(|| endpoints.key())
-        })
-        .deleted(|endpoints, _| [endpoints.key()])
-        .handler();
+    // Those that somebody creates for no Service stay.
+    let endpoints = map(|event: Event<Endpoints>, cx| match event {
+        Event::Created {
+            object,
+            initial: true,
+        } => {
+            let is_left = cx.get::<Service>(object.key()).is_none();
+            let is_lease = object.annotation(LEADER).is_some();
+            (is_left && !is_lease).then(|| object.key())
+        }
+        Event::Deleted { object, .. } => Some(object.key()),
+        _ => None,
+    });
     Controller::new::<Service>()
         .named("endpoints-controller")
         .events_as(MANAGER)
