@@ -8,6 +8,7 @@ mod bars;
 mod buckets;
 mod replicas;
 mod step;
+mod workloads;
 
 use anyhow::Result;
 use sendo::World;
@@ -26,5 +27,6 @@ pub(crate) async fn play(
     let story = Story::new(screen, cluster, world, sabotage)?;
     replicas::run(&story).await?;
     bars::run(&story, cluster).await?;
-    buckets::run(&story, cluster).await
+    buckets::run(&story, cluster).await?;
+    workloads::run(&story).await
 }

@@ -23,6 +23,10 @@ pub(super) const STEPS: &[&str] = &[
     "bucket-healthy",
     "bucket-unhealthy",
     "bucket-recovers",
+    "stateful-set-runs",
+    "endpoints-follow",
+    "job-completes",
+    "claims-stay",
 ];
 
 /// How long a step may take to succeed.

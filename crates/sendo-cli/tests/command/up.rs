@@ -22,7 +22,7 @@ fn run(arguments: &[&str]) -> (Output, String) {
 /// The story is broken at one step after the other, and each time it is that step which is named.
 #[test]
 fn a_step_of_the_demo_that_does_not_come_true_fails_it_by_name() {
-    for step in ["pod-replaced", "bucket-unhealthy"] {
+    for step in ["pod-replaced", "bucket-unhealthy", "job-completes"] {
         let (output, error) = run(&["up", "--demo", "--once", "--port=0", "--sabotage", step]);
         assert_eq!(output.status.code(), Some(1), "{step}: {error}");
         let named = format!("step `{step}` did not come true");
@@ -31,17 +31,16 @@ fn a_step_of_the_demo_that_does_not_come_true_fails_it_by_name() {
 }
 
 #[test]
-fn the_demo_tells_both_stories_and_leaves_a_kubeconfig() {
+fn the_demo_tells_all_stories_and_leaves_a_kubeconfig() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["up", "--demo", "--once", "--port=0", "--kubeconfig=demo.kc"];
     let output = sendo(&arguments, folder.path()).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
     let told = String::from_utf8_lossy(&output.stdout).to_lowercase();
-    assert!(
-        told.contains("replicaset") && told.contains("bucket"),
-        "{told}"
-    );
+    for story in ["replicaset", "bucket", "statefulset"] {
+        assert!(told.contains(story), "{story}: {told}");
+    }
     let config = std::fs::read_to_string(folder.path().join("demo.kc")).unwrap();
     assert!(config.contains("certificate-authority-data"), "{config}");
 }
