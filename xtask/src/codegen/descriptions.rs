@@ -51,7 +51,7 @@ pub(crate) fn render(
     let tables: Vec<String> = entries.keys().map(|r| format!("SINCE_1_{r}")).collect();
     let _ = writeln!(
         text,
-        "[{}].into_iter().flatten()\n}}\n\ntype Kinds = &'static [(&'static str, &'static str, Add)];",
+        "[{}]\n        .into_iter()\n        .flatten()\n}}\n\ntype Kinds = &'static [(&'static str, &'static str, Add)];",
         tables.join(", ")
     );
     for (release, entries) in entries {

@@ -96,9 +96,9 @@ fn check_chart(tools: &Tools, program: &Program, chart: &Path, plain: &Objects) 
         "--namespace",
         ELSEWHERE,
         "--replicas=3",
-        "--image=r.example/i:7",
+        "--image=r.example/i:v7",
     ])?;
-    let values = ["replicas=3", "image.repository=r.example/i", "image.tag=7"];
+    let values = ["replicas=3", "image.repository=r.example/i", "image.tag=v7"];
     let values = values.map(|value| format!("--set={value}"));
     let mut flags = vec!["--namespace", ELSEWHERE];
     flags.extend(values.iter().map(String::as_str));
@@ -228,7 +228,8 @@ fn objects(yaml: &str) -> Result<Objects> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)
         .map_err(|error| anyhow::anyhow!("no YAML: {error}\n{yaml}"))?;
     let documents = documents.into_iter().filter(|document| !document.is_null());
-    let keyed = documents.map(|object| {
+    let keyed = documents.map(|mut object| {
+        whole_numbers(&mut object);
         let text = |pointer| {
             let text = object.pointer(pointer).and_then(Value::as_str);
             text.unwrap_or_default().to_owned()
@@ -241,6 +242,21 @@ fn objects(yaml: &str) -> Result<Objects> {
         (key, object)
     });
     Ok(keyed.collect())
+}
+
+/// Writes `1.0` as `1`: tools differ in that, and it is the same number.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|number| number.fract() == 0.0);
+            if let Some(whole) = whole.filter(|_| number.is_f64()) {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
 }
 
 /// What a command prints; its words if it fails.

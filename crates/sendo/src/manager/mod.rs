@@ -199,7 +199,7 @@ impl Manager {
         self
     }
 
-    /// Adds a webhook; see [`webhook`](crate::webhook).
+    /// Adds a webhook; see [`webhook`].
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.webhooks.push(webhook);
         self
