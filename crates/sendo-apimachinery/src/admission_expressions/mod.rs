@@ -1,7 +1,7 @@
 //! Expressions of admission: those of match conditions, validating and mutating policies.
 //!
 //! An [`Environment`] says what an expression may name and compiles it; an
-//! [`Activation`](crate::cel::Activation) with the values of [`Inputs`] runs it.
+//! [`Activation`] with the values of [`Inputs`] runs it.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`
