@@ -205,7 +205,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let report = Mutex::new(report);
     play(&stage, &alone, 1, &report);
     thread::scope(|scope| {
-        // They wait for leases and for metrics most of the time, while other chapters are played.
+        // It waits for leases most of the time, while other chapters are played.
         if with_client {
             scope.spawn(|| {
                 report_chapter(&report, client_go::NAME, || {
@@ -213,15 +213,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
                 });
             });
         }
-        if with_extensions {
-            scope.spawn(|| {
-                report_chapter(&report, extensions::NAME, || {
-                    extensions::run(called.as_ref(), &stage)
-                });
-            });
-        }
         play(&stage, &together, options.jobs(), &report);
     });
+    // It registers a node, which the other chapters would see.
+    if with_extensions {
+        report_chapter(&report, extensions::NAME, || {
+            extensions::run(called.as_ref(), &stage)
+        });
+    }
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Cluster::Embedded(server) = cluster {
         stop(server, &mut report);
