@@ -148,17 +148,28 @@ struct Session {
 impl Session {
     /// Waits for a line with this part.
     fn until(&mut self, part: &str) -> String {
+        let [line] = self.until_all([part]);
+        line
+    }
+
+    /// Waits for a line with each of these parts, in any order: what the
+    /// program prints and what is said of it come through two pipes.
+    fn until_all<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> [String; PARTS] {
         let end = Instant::now() + PATIENCE;
-        loop {
+        let mut found = parts.map(|_| None);
+        while found.iter().any(Option::is_none) {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
-                panic!("no line with {part:?}:\n{}", self.said);
+                panic!("of {parts:?} only {found:?} came:\n{}", self.said);
             };
             self.said += &format!("{line}\n");
-            if line.contains(part) {
-                return line;
+            for (part, found) in parts.iter().zip(&mut found) {
+                if found.is_none() && line.contains(part) {
+                    *found = Some(line.clone());
+                }
             }
         }
+        found.map(Option::unwrap)
     }
 
     fn signal(&self, name: &str) {
@@ -199,7 +210,7 @@ fn runs_from(folder: &Path) -> bool {
 fn a_change_of_the_source_is_live_and_a_failed_build_is_not() {
     let project = Project::new();
     let mut session = project.start(&["--", "--extra"]);
-    let flags = session.until("program │ hello");
+    let [flags, _] = session.until_all(["program │ hello", "the program is ready"]);
     for part in [
         "--install-kinds",
         "--kubeconfig",
@@ -208,12 +219,10 @@ fn a_change_of_the_source_is_live_and_a_failed_build_is_not() {
     ] {
         assert!(flags.contains(part), "{part}: {flags}");
     }
-    session.until("the program is ready");
 
     project.program("goodbye");
     session.until("src/main.rs changed");
-    session.until("program │ goodbye");
-    session.until("live ");
+    session.until_all(["program │ goodbye", "live "]);
 
     project.write("src/main.rs", "fn main() { nothing_of_this_name }");
     session.until("build   │ error");
@@ -221,8 +230,7 @@ fn a_change_of_the_source_is_live_and_a_failed_build_is_not() {
     assert!(runs_from(project.root()));
 
     project.program("again");
-    session.until("program │ again");
-    session.until("live ");
+    session.until_all(["program │ again", "live "]);
     session.interrupt();
     assert!(!runs_from(project.root()));
 }
@@ -273,8 +281,7 @@ fn a_program_that_ends_at_once_is_told_and_starts_again_with_the_next_change() {
     session.until("program │ no luck");
     session.until("(exit status: 3), for the reason above; it starts again when a file changes");
     project.program("hello");
-    session.until("program │ hello");
-    session.until("live ");
+    session.until_all(["program │ hello", "live "]);
     session.interrupt();
 }
 
