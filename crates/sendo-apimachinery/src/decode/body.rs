@@ -295,7 +295,7 @@ impl Named {
         })
     }
 
-    fn or_expected(self, expected: &GroupVersionKind) -> GroupVersionKind {
+    pub(super) fn or_expected(self, expected: &GroupVersionKind) -> GroupVersionKind {
         let Named {
             mut version,
             mut kind,

@@ -14,6 +14,7 @@ mod document;
 mod json;
 mod older;
 mod problems;
+mod response;
 mod restored;
 mod scalars;
 mod typed;
@@ -26,6 +27,7 @@ use serde_json::Value;
 pub use body::{Body, Format, Object, cannot_be_handled, unrecognized};
 pub use deletion::check_delete_options;
 pub use older::read_as;
+pub use response::read_response;
 
 use crate::schema::SchemaRef;
 

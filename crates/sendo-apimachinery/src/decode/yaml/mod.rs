@@ -1,5 +1,6 @@
 //! Reads YAML the way Kubernetes does: by the rules of YAML 1.1, turned to JSON.
 
+mod octets;
 mod scalar;
 
 use serde_json::{Map, Value};
@@ -33,8 +34,10 @@ pub(super) fn read(body: &[u8]) -> Result<Yaml, String> {
 }
 
 fn read_within(body: &[u8], limit: usize) -> Result<Yaml, String> {
-    let text =
-        std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    if let Some(fault) = octets::fault(body) {
+        return Err(format!("yaml: {fault}"));
+    }
+    let text = std::str::from_utf8(body).expect("all octets were looked at");
     let nodes = compose(text).map_err(|e| format!("yaml: {e}"))?;
     let mut builder = Builder {
         nodes: &nodes,

@@ -29,7 +29,7 @@ use crate::catalog::custom::{ConversionWebhook, Custom};
 use crate::catalog::stored_form::{self, Stored};
 use crate::metrics::conversion::ConversionCall;
 use crate::webhook::{CallError, review as reviews};
-use review::Review;
+use review::{Fault, Review};
 
 /// How long a webhook may take.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -227,10 +227,13 @@ impl Server {
         let (outcome, failure) = match answer {
             Ok(answer) => match review.read(&answer) {
                 Ok(converted) => (Ok(converted), None),
-                Err(fault) => (
-                    Err(Failure::Refused(told(fault.to_string()))),
-                    Some(fault.label()),
-                ),
+                Err(fault) => {
+                    let text = match &fault {
+                        Fault::NoObject(why) => why.clone(),
+                        other => told(other.to_string()),
+                    };
+                    (Err(Failure::Refused(text)), Some(fault.label()))
+                }
             },
             Err(error) => {
                 let text = told(format!("failed: {error}"));

@@ -6,15 +6,17 @@
 
 use sendo_apimachinery::go_quote;
 use sendo_apimachinery::patch::json_type;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::metadata;
-use crate::webhook::review::{Kind, wrong_type};
+use crate::webhook::review::{Kind, check_status, wrong_type};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
 
-/// What is wrong with an answer. The texts go on from "conversion webhook for … ".
+/// What is wrong with an answer. The texts of most go on from "conversion webhook for … ".
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
     /// It is no answer to the review, or says that the conversion failed.
@@ -26,6 +28,9 @@ pub(super) enum Fault {
     /// An object in it is another one, or not in the version that was asked for.
     #[error("returned {0}")]
     Invalid(String),
+    /// What stands for an object in it is none. Nothing goes before the text.
+    #[error("{0}")]
+    NoObject(String),
 }
 
 impl Fault {
@@ -34,7 +39,9 @@ impl Fault {
         match self {
             Fault::Malformed(_) => "conversion_webhook_malformed_response_failure",
             Fault::Partial { .. } => "conversion_webhook_partial_response_failure",
-            Fault::Invalid(_) => "conversion_webhook_invalid_converted_object_failure",
+            Fault::Invalid(_) | Fault::NoObject(_) => {
+                "conversion_webhook_invalid_converted_object_failure"
+            }
         }
     }
 }
@@ -84,9 +91,13 @@ impl Review<'_> {
                 expected: self.objects.len(),
             });
         }
-        let pairs = self.objects.iter().zip(converted);
+        let pairs = self.objects.iter().zip(converted).enumerate();
         pairs
-            .map(|(original, converted)| self.accept(original, converted))
+            .map(|(index, (original, converted))| {
+                check_object(&converted, || sent_text(body, index, &converted))
+                    .map_err(Fault::NoObject)?;
+                self.accept(original, converted)
+            })
             .collect()
     }
 
@@ -97,7 +108,7 @@ impl Review<'_> {
         // Of the older version neither was ever checked.
         let is_checked = self.version == "v1";
         let (api_version, kind) = (text(&answer["apiVersion"]), text(&answer["kind"]));
-        if is_checked && (api_version.is_empty() || kind.is_empty()) {
+        if is_checked && (api_version != format!("{GROUP}/v1") || kind != KIND) {
             let shown = match api_version.is_empty() {
                 true => "/".to_owned(),
                 false => api_version,
@@ -131,18 +142,7 @@ impl Review<'_> {
             own.to_owned()
         };
         let invalid = |why: String| Fault::Invalid(format!("invalid object at index 0: {why}"));
-        if !converted.is_object() {
-            let found = json_type(&converted);
-            return Err(invalid(format!(
-                "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-            )));
-        }
         let kind = text(&converted, "kind");
-        if kind.is_empty() {
-            return Err(invalid(format!(
-                "Object 'Kind' is missing in '{converted}'"
-            )));
-        }
         let found = text(&converted, "apiVersion");
         if found != self.wanted {
             let wanted = self.wanted;
@@ -190,7 +190,42 @@ fn check_types(response: &Value, version: &str) -> Result<(), String> {
             return Err(wrong_type(value, &field, wanted));
         }
     }
-    Ok(())
+    check_status(&response["result"], "response.result")
+}
+
+/// Refuses what is no object, or does not say its kind. `sent` is its text, as it came.
+fn check_object(converted: &Value, sent: impl FnOnce() -> String) -> Result<(), String> {
+    if converted.is_null() {
+        return Err("unexpected end of JSON input".to_owned());
+    }
+    if !converted.is_object() {
+        let found = json_type(converted);
+        return Err(format!(
+            "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        ));
+    }
+    match converted["kind"].as_str().unwrap_or_default() {
+        "" => Err(format!("Object 'Kind' is missing in '{}'", sent())),
+        _ => Ok(()),
+    }
+}
+
+/// The text of a converted object in the body of an answer; if that is YAML, as JSON.
+fn sent_text(body: &[u8], index: usize, converted: &Value) -> String {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        response: Response<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow, rename = "convertedObjects")]
+        converted: Vec<&'a RawValue>,
+    }
+    match serde_json::from_slice::<Answer<'_>>(body) {
+        Ok(answer) => answer.response.converted[index].get().to_owned(),
+        Err(_) => converted.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +278,19 @@ mod tests {
                 answer(json!({"uid": 1})),
                 "failed: json: cannot unmarshal number into Go struct field ConversionResponse.response.uid of type types.UID",
             ),
+            (with(Value::Null), "unexpected end of JSON input"),
+            (
+                with(json!("text")),
+                "json: cannot unmarshal string into Go value of type map[string]interface {}",
+            ),
+            (
+                with(json!({"apiVersion": "x/v2"})),
+                "Object 'Kind' is missing in '{\"apiVersion\":\"x/v2\"}'",
+            ),
+            (
+                answer(json!({"uid": "u", "result": {"code": 1.5}})),
+                "failed: json: cannot unmarshal number 1.5 into Go struct field Status.response.result.code of type int32",
+            ),
             (
                 with(object("x/v1")),
                 "returned invalid object at index 0: invalid groupVersion (expected x/v2, received x/v1)",
@@ -264,6 +312,38 @@ mod tests {
         }
         let converted = outcome("v1", &with(object("x/v2"))).unwrap();
         assert_eq!(converted, [object("x/v2")]);
+    }
+
+    #[test]
+    fn what_is_no_object_is_shown_as_it_was_sent() {
+        let objects = [object("x/v1")];
+        let review = Review {
+            version: "v1",
+            uid: "u".to_owned(),
+            wanted: "x/v2",
+            objects: &objects,
+        };
+        let head = r#""apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview""#;
+        let body = format!(
+            r#"{{{head}, "response": {{"uid": "u", "result": {{"status": "Success"}}, "convertedObjects": [ {{ "b": 1,  "a": 2.0 }} ]}}}}"#
+        );
+        let fault = review.read(body.as_bytes()).unwrap_err();
+        let expected = r#"Object 'Kind' is missing in '{ "b": 1,  "a": 2.0 }'"#;
+        assert_eq!(fault.to_string(), expected);
+    }
+
+    #[test]
+    fn an_answer_in_yaml_is_read_too() {
+        let objects = [object("x/v1")];
+        let review = Review {
+            version: "v1",
+            uid: "u".to_owned(),
+            wanted: "x/v2",
+            objects: &objects,
+        };
+        let body = "apiVersion: apiextensions.k8s.io/v1\nkind: ConversionReview\nresponse:\n  uid: u\n  result: {status: Success}\n  \
+                    convertedObjects:\n  - {apiVersion: x/v2, kind: Widget, metadata: {name: a, uid: '1'}}\n";
+        assert_eq!(review.read(body.as_bytes()), Ok(vec![object("x/v2")]));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) fn answer(request: Request<Bytes>) -> BoxFuture<'static, Response<Byt
                 response
             }
             ("/names", "garbage") => Response::new(Bytes::from_static(b"{\"kind\":")),
+            ("/names", "words") => Response::new(Bytes::from_static(b"this is no JSON")),
+            ("/names", "binary") => Response::new(Bytes::from_static(b"\x1f\x8b\x08\0\xff")),
             ("/names", "large") => Response::new(vec![b' '; 10 << 20].into()),
             _ => Response::new(answered(&path, &review).to_string().into()),
         }
@@ -94,6 +96,10 @@ fn mistake(answer: &mut Value) {
         "none" => response["convertedObjects"] = json!([]),
         "two" => response["convertedObjects"] = json!([object.clone(), object.clone()]),
         "text" => response["convertedObjects"] = json!(["text"]),
+        "nothing" => response["convertedObjects"] = json!([null]),
+        "kindless" => response["convertedObjects"] = json!([{"apiVersion": "v2"}]),
+        "code" => response["result"]["code"] = "200".into(),
+        "identity" => response["convertedObjects"][0]["metadata"]["uid"] = "other".into(),
         "version" => response["convertedObjects"][0]["apiVersion"] = "example.dev/v3".into(),
         "kind" => response["convertedObjects"][0]["kind"] = "Gadget".into(),
         "name" => response["convertedObjects"][0]["metadata"]["name"] = "other".into(),

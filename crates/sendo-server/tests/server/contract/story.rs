@@ -25,7 +25,7 @@ struct Step {
     body: Value,
     /// The code; any of success if neither this nor `says` is given.
     code: Option<u16>,
-    /// The message of a refusal.
+    /// The message of a refusal; `<uid>` stands for any uid in it.
     says: Option<String>,
     /// The causes of a refusal.
     causes: Option<Vec<String>>,
@@ -273,8 +273,10 @@ impl Step {
         if !code {
             return Some("not the code".to_owned());
         }
+        let message = &answer.body["message"];
         if let Some(says) = &self.says
-            && let Some(fault) = differ("the message", &answer.body["message"], &json!(says))
+            && !is_said(message.as_str().unwrap_or_default(), says)
+            && let Some(fault) = differ("the message", message, &json!(says))
         {
             return Some(fault);
         }
@@ -305,6 +307,18 @@ impl Step {
         }
         None
     }
+}
+
+/// Whether a message is as told, with a uid wherever `<uid>` is told.
+fn is_said(message: &str, says: &str) -> bool {
+    const LENGTH: usize = 36;
+    let mut parts = says.split("<uid>");
+    let begin = parts.next().unwrap_or_default();
+    let rest = parts.try_fold(message.strip_prefix(begin), |rest, part| {
+        let after = rest?.get(LENGTH..)?;
+        Some(after.strip_prefix(part))
+    });
+    rest.flatten() == Some("")
 }
 
 /// The owners of an object: `manager operation [subresource]` with the paths of their fields.
