@@ -33,20 +33,20 @@ impl Version {
         }
     }
 
-    /// An object as the request has it, in this version, as Go would show it.
+    /// An object as the request has it, in this version, as Go would show it, or why it cannot be
+    /// converted.
     pub(crate) async fn show(
         &self,
         attributes: &Attributes<'_>,
         object: &Value,
-    ) -> Result<Value, Status> {
+    ) -> Result<Value, String> {
         if object.is_null() || !attributes.is_of_own_kind() {
             return Ok(object.clone());
         }
         let call = attributes.call;
         if self.resource.custom.is_some() {
             let (own, wanted) = (call.resource, &self.resource.types.api_version);
-            let shown = call.server.convert_object(own, object, wanted).await;
-            return shown.map_err(Status::internal_error);
+            return call.server.convert_object(own, object, wanted).await;
         }
         let mut object = object.clone();
         call.server.show(call.resource, &mut object);
@@ -54,20 +54,19 @@ impl Version {
     }
 
     /// An object in this version as the request has it: in its storage version, or in that of the
-    /// request for a custom resource.
+    /// request for a custom resource; or why it cannot be converted.
     pub(crate) async fn to_request(
         &self,
         attributes: &Attributes<'_>,
         object: Value,
-    ) -> Result<Value, Status> {
+    ) -> Result<Value, String> {
         let (call, resource) = (attributes.call, &self.resource);
         if !attributes.is_of_own_kind() {
             return Ok(object);
         }
         if resource.custom.is_some() {
             let wanted = &call.resource.types.api_version;
-            let converted = call.server.convert_object(resource, &object, wanted).await;
-            return converted.map_err(Status::internal_error);
+            return call.server.convert_object(resource, &object, wanted).await;
         }
         if resource.is_stored_version() {
             return Ok(object);

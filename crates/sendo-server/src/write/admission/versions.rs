@@ -4,6 +4,8 @@
 //! - `staging/src/k8s.io/apiserver/pkg/admission/conversion.go`: `NewVersionedAttributes`, `ConvertToGVK`
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`: `callAttrMutatingHook`
 
+use std::sync::Arc;
+
 use sendo_apimachinery::decode::typed_as_sent;
 use sendo_apimachinery::schema::{SchemaRef, show_as_stored};
 use sendo_apimachinery::{Status, go_quote};
@@ -29,17 +31,23 @@ pub(super) struct Versioned {
 }
 
 impl Versioned {
+    /// The objects in a version, or why they cannot be converted.
     pub(super) async fn new(
         attributes: &Attributes<'_>,
         object: &Value,
         version: Version,
-    ) -> Result<Self, Status> {
+    ) -> Result<Self, String> {
         let old = attributes.old.unwrap_or(&Value::Null);
         Ok(Versioned {
-            object: version.show(attributes, object).await?,
             old: version.show(attributes, old).await?,
+            object: version.show(attributes, object).await?,
             version,
         })
+    }
+
+    /// Whether these are the objects in a version.
+    pub(super) fn is_of(&self, version: &Version) -> bool {
+        Arc::ptr_eq(&self.version.resource, &version.resource)
     }
 
     /// The schema by which a configuration is merged into the object.
@@ -99,12 +107,12 @@ impl Versioned {
         Ok(object)
     }
 
-    /// What was read, with defaults, as the request has it.
+    /// What was read, with defaults, as the request has it, or why it cannot be converted.
     pub(super) async fn to_request(
         &self,
         attributes: &Attributes<'_>,
         mut object: Value,
-    ) -> Result<Value, Status> {
+    ) -> Result<Value, String> {
         if attributes.is_of_own_kind() {
             self.version.resource.default_object(&mut object);
         }

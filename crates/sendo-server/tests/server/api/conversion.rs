@@ -353,6 +353,75 @@ async fn admission_sees_a_request_in_the_version_of_its_rule() {
     assert_eq!(refused.refusal(), (500, message.to_owned()));
 }
 
+/// Makes a policy of a kind, and binds it, for widgets in v2.
+async fn make_policy(f: &Fixture, kind: &str, name: &str, spec: Value) {
+    let mut spec = spec;
+    spec["matchConstraints"] = json!({"resourceRules": [{
+        "apiGroups": ["example.dev"], "apiVersions": ["v2"], "operations": ["*"], "resources": ["widgets"],
+    }]});
+    let mut binding = json!({"policyName": name});
+    if kind == "validating" {
+        binding["validationActions"] = json!(["Audit"]);
+    }
+    let root = "POST /apis/admissionregistration.k8s.io/v1";
+    for (plural, spec) in [
+        (format!("{kind}admissionpolicies"), spec),
+        (format!("{kind}admissionpolicybindings"), binding),
+    ] {
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        let made = f.json(&format!("{root}/{plural}"), object).await;
+        assert_eq!(made.code, 201, "{}", made.body);
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_converted_for_a_policy_is_for_its_failure_policy_to_decide() {
+    let validations = json!([{"expression": "object.spec.colour != ''"}]);
+    let mutations = json!([{
+        "patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{spec: Object.spec{colour: 'blue'}}"},
+    }]);
+    let failed = "conversion webhook for example.dev/v1, Kind=Widget failed: it is bad";
+    let cases = [
+        (
+            "validating",
+            json!({"validations": validations}),
+            422,
+            "Invalid",
+            format!(
+                "widgets.example.dev \"bad\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' \
+                 denied request: failed to configure binding: failed to convert object version: {failed}"
+            ),
+        ),
+        (
+            "mutating",
+            json!({"mutations": mutations, "reinvocationPolicy": "Never"}),
+            403,
+            "Forbidden",
+            format!("policy \"p\" denied request: failed to configure policy: {failed}"),
+        ),
+    ];
+    for (kind, mut spec, code, reason, message) in cases {
+        let w = Widgets::define().await;
+        spec["failurePolicy"] = "Ignore".into();
+        make_policy(&w.f, kind, "ignored", spec.clone()).await;
+        w.create("bad", "red").await;
+        let deleted = w.f.delete(&format!("{WIDGETS_1}/bad")).await;
+        assert_eq!(deleted.code, 200, "{}", deleted.body);
+
+        spec["failurePolicy"] = "Fail".into();
+        make_policy(&w.f, kind, "p", spec).await;
+        let object = |name: &str| json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"color": "red"}});
+        let refused = w.f.json(&format!("POST {WIDGETS_1}"), object("bad")).await;
+        assert_eq!(refused.refusal(), (code, message));
+        assert_eq!(refused.body["reason"], reason);
+        // One that can be converted passes, and is what the policy makes of it.
+        let made = w.create("good", "red").await;
+        let color = if kind == "mutating" { "blue" } else { "red" };
+        assert_eq!(made.body["spec"], json!({"color": color}));
+    }
+}
+
 #[tokio::test]
 async fn a_definition_goes_without_its_webhook() {
     let w = Widgets::define_with(|_| std::future::ready(json!({})).boxed()).await;

@@ -1,14 +1,13 @@
 //! Has every mutating policy change the object, each what the one before it has left.
 //!
 //! Which policies and bindings a request concerns is found before the first of them changes
-//! anything; their match conditions see the object as it is then.
+//! anything; their match conditions see the object as it is then. A policy whose version the
+//! object cannot be converted to has failed: its failure policy decides.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go`: `Dispatch`
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go`: `dispatchInvocations`
 //! - `staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/errors.go`: `ErrorType`
-
-use std::sync::Arc;
 
 use sendo_apimachinery::admission_expressions::BUDGET;
 use sendo_apimachinery::status::{Cause, Reason};
@@ -54,15 +53,28 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
     if policies.is_empty() {
         return Ok(());
     }
-    let mut faults = Vec::new();
-    let mut invocations = Vec::new();
+    let mut concerned = Concerned::default();
     for bound in policies.iter() {
-        collect(attributes, object, bound, &mut invocations, &mut faults).await;
+        collect(attributes, object, bound, &mut concerned).await;
     }
+    let Concerned {
+        invocations,
+        views,
+        mut faults,
+    } = concerned;
     if !invocations.is_empty() {
-        run(attributes, object, &invocations, &mut faults).await?;
+        run(attributes, object, &invocations, views, &mut faults).await?;
     }
     refusal(attributes, object, faults)
+}
+
+/// What is known before the first policy changes anything.
+#[derive(Default)]
+struct Concerned<'p> {
+    invocations: Vec<Invocation<'p>>,
+    /// The objects of the request in each version that a policy sees them in.
+    views: Vec<Versioned>,
+    faults: Vec<Fault>,
 }
 
 /// Finds what of a policy the request concerns.
@@ -70,10 +82,14 @@ async fn collect<'p>(
     attributes: &Attributes<'_>,
     object: &Value,
     bound: &'p Bound,
-    invocations: &mut Vec<Invocation<'p>>,
-    faults: &mut Vec<Fault>,
+    concerned: &mut Concerned<'p>,
 ) {
     let policy = &*bound.policy;
+    let Concerned {
+        invocations,
+        views,
+        faults,
+    } = concerned;
     let mut fault = |binding: Option<&Binding>, fault: ConfigurationFault| {
         add(faults, policy, binding, &fault.message(), false);
     };
@@ -93,6 +109,15 @@ async fn collect<'p>(
                 Ok(None) => continue,
                 Err(why) => {
                     fault(Some(binding), ConfigurationFault::Binding(why));
+                    continue;
+                }
+            }
+        }
+        if !views.iter().any(|view| view.is_of(&version)) {
+            match Versioned::new(attributes, object, version.clone()).await {
+                Ok(view) => views.push(view),
+                Err(why) => {
+                    fault(None, ConfigurationFault::Policy(why));
                     continue;
                 }
             }
@@ -138,6 +163,7 @@ async fn run(
     attributes: &Attributes<'_>,
     object: &mut Value,
     invocations: &[Invocation<'_>],
+    mut views: Vec<Versioned>,
     faults: &mut Vec<Fault>,
 ) -> Result<(), Status> {
     let default = Reinvocation::default();
@@ -149,13 +175,27 @@ async fn run(
     let mut is_patched = false;
     for invocation in invocations {
         let mut versioned = match current.take() {
-            Some(own) if Arc::ptr_eq(&own.version.resource, &invocation.version.resource) => own,
-            other => {
-                if let Some(other) = other {
-                    let changed = other.to_request(attributes, other.object.clone());
-                    *object = changed.await?;
+            Some(own) if own.is_of(&invocation.version) => own,
+            Some(other) if is_patched => {
+                *object = in_request(attributes, &other).await?;
+                let view = Versioned::new(attributes, object, invocation.version.clone()).await;
+                match view {
+                    Ok(view) => view,
+                    Err(why) => {
+                        let fault = ConfigurationFault::Policy(why);
+                        add(faults, invocation.policy, None, &fault.message(), false);
+                        current = Some(other);
+                        continue;
+                    }
                 }
-                Versioned::new(attributes, object, invocation.version.clone()).await?
+            }
+            // Nothing has changed since the request was converted.
+            unchanged => {
+                views.extend(unchanged);
+                let own = views
+                    .iter()
+                    .position(|view| view.is_of(&invocation.version));
+                views.swap_remove(own.expect("an invocation has its view"))
             }
         };
         let outcome = invoke(
@@ -172,11 +212,17 @@ async fn run(
     }
     if is_patched && let Some(last) = current {
         reinvocation.note_change(STEP);
-        let changed = last.to_request(attributes, last.object.clone());
-        *object = changed.await?;
+        *object = in_request(attributes, &last).await?;
     }
     reinvocation.end_step(STEP, object);
     Ok(())
+}
+
+/// The object that policies have changed, as the request has it.
+async fn in_request(attributes: &Attributes<'_>, versioned: &Versioned) -> Result<Value, Status> {
+    let changed = versioned.to_request(attributes, versioned.object.clone());
+    let failed = |why| Status::internal_error(format!("failed to convert object: {why}"));
+    changed.await.map_err(failed)
 }
 
 /// Has one policy change the object; whether it has, if only to what it was.

@@ -138,10 +138,14 @@ impl Dispatch<'_> {
             }
             let versioned = match &versioned {
                 Some(versioned) => versioned,
-                None => {
-                    let made = Versioned::new(self.attributes, self.object, version.clone());
-                    versioned.insert(made.await?)
-                }
+                None => match Versioned::new(self.attributes, self.object, version.clone()).await {
+                    Ok(made) => versioned.insert(made),
+                    Err(why) => {
+                        let why = format!("failed to convert object version: {why}");
+                        self.fault(policy, Some(binding), &ConfigurationFault::Binding(why));
+                        continue;
+                    }
+                },
             };
             self.binding(policy, binding, versioned, &params, &mut annotations)
                 .await?;

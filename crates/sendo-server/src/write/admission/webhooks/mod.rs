@@ -83,7 +83,7 @@ async fn version_for(
     if hook.conditions.is_empty() {
         return Ok(Some(version));
     }
-    let versioned = Versioned::new(attributes, object, version).await?;
+    let versioned = in_version(attributes, object, version).await?;
     let inputs = expressions::Inputs::of_webhook(attributes, &versioned);
     let ignores_failure = hook.ignores_failure;
     let inputs = inputs.with(&Value::Null, &Value::Null);
@@ -96,6 +96,18 @@ async fn version_for(
             Err(Status::forbidden(&resource, attributes.name(object), why))
         }
     }
+}
+
+/// The objects of a request in the version that a webhook is called with.
+///
+/// Where they cannot be converted the request is refused, whatever the webhook's failure policy.
+async fn in_version(
+    attributes: &Attributes<'_>,
+    object: &Value,
+    version: Version,
+) -> Result<Versioned, Status> {
+    let versioned = Versioned::new(attributes, object, version).await;
+    versioned.map_err(Status::internal_error)
 }
 
 /// Whether webhooks or policies may see the objects of a request, which then must be whole.

@@ -12,7 +12,7 @@ use super::super::expressions::Evaluator;
 use super::super::versions::{Unknown, Versioned};
 use super::answer::{Answer, Asked};
 use super::call::{self, Failure};
-use super::version_for;
+use super::{in_version, version_for};
 use crate::state::admission::Reinvocation;
 use crate::state::admission::hooks::{Hook, Hooks};
 
@@ -36,7 +36,7 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
         if !reinvocation.is_called(STEP, &hook.id) {
             continue;
         }
-        let versioned = Versioned::new(attributes, object, version).await?;
+        let versioned = in_version(attributes, object, version).await?;
         let began = attributes.call.server.world.clock().now();
         let outcome = invoke(attributes, hook, &versioned).await;
         call::count(attributes, hook, Asked::Mutating, &outcome, began);
@@ -52,7 +52,8 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
         match outcome {
             Ok(Patched::Same) => {}
             Ok(Patched::Read(new) | Patched::Changed(new)) => {
-                *object = versioned.to_request(attributes, new).await?;
+                let changed = versioned.to_request(attributes, new).await;
+                *object = changed.map_err(Status::unclassified)?;
             }
             Err(Failure::Denied(status) | Failure::Refused(status)) => return Err(status),
             Err(Failure::Call(why)) => call::settle(attributes, hook, object, &why).await?,

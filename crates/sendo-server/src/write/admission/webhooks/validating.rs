@@ -15,7 +15,7 @@ use super::super::expressions::Evaluator;
 use super::super::versions::Versioned;
 use super::answer::Asked;
 use super::call::{self, Failure};
-use super::version_for;
+use super::{in_version, version_for};
 use crate::state::admission::hooks::{Hook, Hooks};
 
 /// Has every validating webhook that the request concerns decide about it.
@@ -34,7 +34,7 @@ pub(super) async fn validate(attributes: &Attributes<'_>, object: &Value) -> Res
             .find(|(_, versioned)| Arc::ptr_eq(&versioned.version.resource, &version.resource));
         let versioned = match known {
             Some((_, versioned)) => Arc::clone(versioned),
-            None => Arc::new(Versioned::new(attributes, object, version).await?),
+            None => Arc::new(in_version(attributes, object, version).await?),
         };
         invocations.push((hook, versioned));
     }
