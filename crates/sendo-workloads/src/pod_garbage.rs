@@ -218,17 +218,21 @@ impl Collector {
 
 async fn fail_and_delete(pod: &Arc<Pod>, why: Why, cx: &Context) -> Result<()> {
     if !matches!(pods::phase(pod), "Succeeded" | "Failed") {
-        let mut status = json!({"phase": "Failed"});
-        if why == Why::Orphaned {
-            status["conditions"] = json!([{
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "DeletionByPodGC",
-                "message": "PodGC: node no longer exists",
-                "lastTransitionTime": Time(cx.now()),
-                "observedGeneration": pod.metadata.generation,
-            }]);
-        }
+        let mut status = match why {
+            Why::Orphaned => {
+                let condition = json!({
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "DeletionByPodGC",
+                    "message": "PodGC: node no longer exists",
+                    "lastTransitionTime": Time(cx.now()),
+                    "observedGeneration": pod.metadata.generation,
+                });
+                pods::condition_patch(pod, &condition)
+            }
+            _ => json!({}),
+        };
+        status["phase"] = "Failed".into();
         let patch = Patch::Strategic(json!({ "status": status }));
         match cx.client().patch_status(&**pod, patch).await {
             Err(error) if error.is_not_found() => return Ok(()),

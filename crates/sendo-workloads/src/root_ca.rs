@@ -16,6 +16,13 @@ use sendo::{Action, Context, Controller, ObjectExt, ObjectKey, Reconcile, Result
 
 const NAME: &str = "kube-root-ca.crt";
 
+/// The annotation that tells people what the ConfigMap is for, and what it says.
+const DESCRIPTION: (&str, &str) = (
+    "kubernetes.io/description",
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the \
+     internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.",
+);
+
 /// The controller that publishes `authority`, in PEM.
 pub fn controller(authority: &str) -> Controller {
     let by_name = Selection::fields(FieldSelector::equal("metadata.name", NAME));
@@ -42,10 +49,14 @@ impl Reconcile<Namespace> for Publisher {
         }
         let key = ObjectKey::namespaced(namespace.name(), NAME);
         let written = match cx.get::<ConfigMap>(&key) {
-            Some(map) if map.data.as_ref() == Some(&self.data) => return Ok(Action::done()),
+            Some(map) if self.is_whole(&map) => return Ok(Action::done()),
             Some(map) => {
                 let mut map = ConfigMap::clone(&map);
                 map.data = Some(self.data.clone());
+                map.metadata
+                    .annotations
+                    .get_or_insert_default()
+                    .extend(description());
                 cx.client().update(&map).await
             }
             None => cx.client().create(&self.config_map(namespace.name())).await,
@@ -59,12 +70,26 @@ impl Reconcile<Namespace> for Publisher {
     }
 }
 
+/// The description as an annotation.
+fn description() -> BTreeMap<String, String> {
+    let (name, text) = DESCRIPTION;
+    [(name.to_owned(), text.to_owned())].into()
+}
+
 impl Publisher {
+    /// Whether a ConfigMap has the authority, nothing else, and some description.
+    fn is_whole(&self, map: &ConfigMap) -> bool {
+        let annotations = map.metadata.annotations.as_ref();
+        let described = annotations.and_then(|own| own.get(DESCRIPTION.0));
+        map.data.as_ref() == Some(&self.data) && described.is_some_and(|text| !text.is_empty())
+    }
+
     fn config_map(&self, namespace: &str) -> ConfigMap {
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some(NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),
+                annotations: Some(description()),
                 ..ObjectMeta::default()
             },
             data: Some(self.data.clone()),

@@ -26,7 +26,7 @@ use sendo::{
 use sendo_scheduler::taints::{taints, toleration};
 use serde_json::json;
 
-use crate::pods::{Pod, node_of, tolerations};
+use crate::pods::{Pod, condition_patch, node_of, tolerations};
 
 /// Pods by the node they are bound to.
 static BY_NODE: Index<Pod, String> =
@@ -131,7 +131,7 @@ async fn evict(pod: &Arc<Pod>, cx: &Context) -> Result<()> {
         "lastTransitionTime": Time(cx.now()),
         "observedGeneration": pod.metadata.generation,
     });
-    let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    let patch = Patch::Strategic(json!({"status": condition_patch(pod, &condition)}));
     let evicted = match cx.client().patch_status(&**pod, patch).await {
         Ok(_) => cx.delete(&**pod).await.map(drop),
         Err(error) => Err(error),

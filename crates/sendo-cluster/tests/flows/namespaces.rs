@@ -36,15 +36,24 @@ async fn both_come_back_when_deleted(cluster: TestCluster) {
         })
         .await;
     let map = cluster.get::<ConfigMap>("team/kube-root-ca.crt").unwrap();
-    cluster
-        .patch(&map, json!({"data": {"ca.crt": "forged"}}))
-        .await;
-    cluster
-        .until("it is repaired", |now| {
-            let repaired = now.get::<ConfigMap>("team/kube-root-ca.crt");
-            repaired.is_some_and(|repaired| repaired.data == map.data)
-        })
-        .await;
+    let described = &map.metadata.annotations.as_ref().unwrap()["kubernetes.io/description"];
+    assert!(described.starts_with("Contains a CA bundle "));
+    for damage in [
+        json!({"data": {"ca.crt": "forged"}}),
+        json!({"data": {"more": "1"}}),
+        json!({"metadata": {"annotations": null}}),
+    ] {
+        cluster.patch(&map, damage).await;
+        cluster
+            .until("it is repaired", |now| {
+                let repaired = now.get::<ConfigMap>("team/kube-root-ca.crt");
+                repaired.is_some_and(|repaired| {
+                    repaired.data == map.data
+                        && repaired.metadata.annotations == map.metadata.annotations
+                })
+            })
+            .await;
+    }
 }
 
 #[sendo_test::test]

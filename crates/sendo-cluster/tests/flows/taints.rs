@@ -63,11 +63,13 @@ async fn pods_go_when_what_they_tolerate_has_lasted(cluster: TestCluster) {
     assert!(events.iter().any(|line| line == evicted), "{events:?}");
     let why = "\"reason\":\"DeletionByTaintManager\"";
     let changes = cluster.changes();
-    assert!(
-        changes
-            .lines()
-            .any(|line| line.contains("/pods/default/none ") && line.contains(why))
-    );
+    let mut lines = changes.lines();
+    let told = lines.find(|line| line.contains("/pods/default/none ") && line.contains(why));
+    let told = told.expect("the condition is written");
+    // It stands behind those that were there.
+    let place = |type_: &str| told.find(&format!("\"type\":\"{type_}\""));
+    assert!(place("PodScheduled") < place("DisruptionTarget"), "{told}");
+    assert!(place("Ready") < place("DisruptionTarget"), "{told}");
 }
 
 #[sendo_test::test]

@@ -245,14 +245,15 @@ async fn sync_pod(pod: &Arc<Pod>, cx: &Context) -> Result<Option<Duration>> {
     {
         return Ok(Some(left));
     }
-    let patch = Patch::Strategic(json!({"status": {"conditions": [{
+    let condition = json!({
         "type": TARGET,
         "status": "False",
         "reason": null,
         "message": null,
         "lastTransitionTime": Time(cx.now()),
         "observedGeneration": pod.metadata.generation,
-    }]}}));
+    });
+    let patch = Patch::Strategic(json!({"status": pods::condition_patch(pod, &condition)}));
     match cx.client().patch_status(&**pod, patch).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(None),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
 use sendo::{Index, ObjectExt, Timestamp, Uid};
+use serde_json::{Value, json};
 
 pub(crate) use self::pod::{Condition, ContainerStatus, Pod, cached};
 
@@ -132,6 +133,23 @@ pub(crate) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a Condition> 
         .iter()
         .flat_map(|s| s.conditions.iter().flatten());
     conditions.find(|condition| condition.type_ == type_)
+}
+
+/// The strategic patch of a status that sets a condition; one that is new comes last.
+///
+/// Without the order, what a patch adds to a list comes first.
+pub(crate) fn condition_patch(pod: &Pod, condition: &Value) -> Value {
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let mut order: Vec<&str> = conditions.map(|own| own.type_.as_str()).collect();
+    let type_ = condition["type"].as_str().unwrap_or_default();
+    if !order.contains(&type_) {
+        order.push(type_);
+    }
+    let order: Vec<Value> = order.iter().map(|type_| json!({"type": type_})).collect();
+    json!({"conditions": [condition], "$setElementOrder/conditions": order})
 }
 
 fn ready_condition(pod: &Pod) -> Option<&Condition> {
