@@ -1,8 +1,8 @@
 //! Forwards a client's request to the server of its version.
 //!
 //! The response is passed on as it comes, so that a watch is one. A request's body is read
-//! first, with the limit that all have. A request that asks to become another protocol is
-//! refused, which Kubernetes does not do.
+//! first, with the limit that all have. A request that asks for another protocol is for
+//! [`upgrade`](super::upgrade).
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go`: `proxyHandler`
@@ -23,7 +23,8 @@ use http::uri::PathAndQuery;
 use http::{Method, Response, StatusCode};
 use sendo_apimachinery::Status;
 
-use super::{Outgoing, Route, RouteError, remove_where, set_user};
+use super::upgrade::upgrade;
+use super::{Outgoing, Route, RouteError, Versions, remove_where, set_user};
 use crate::catalog::remote::RemoteVersion;
 use crate::read::answer::ApiResponse;
 use crate::request::Request;
@@ -65,29 +66,14 @@ pub(crate) async fn forward(
         return Ok(ApiResponse::unavailable());
     }
     if request.asks_for_upgrade() {
-        let text = "requests for another protocol are not forwarded to other API servers";
-        return Ok(error(StatusCode::NOT_IMPLEMENTED, text));
+        return upgrade(server, request, remote).await;
     }
     let clock = server.world.clock();
-    let (limit, is_discovery) = limit(request);
-    let until = limit.map(|limit| clock.now() + limit);
-    let sending = send(server, request, remote);
-    let sent = match limit {
-        Some(limit) => clock.timeout(limit, sending).await,
-        None => Some(sending.await),
+    let until = limit(request).0.map(|limit| clock.now() + limit);
+    let response = match in_time(server, request, send(server, request, remote)).await? {
+        Ok(response) => pass_on(response),
+        Err(answer) => return Ok(answer),
     };
-    let response = match sent {
-        Some(Ok(response)) => response,
-        Some(Err(answer)) => return Ok(answer),
-        None if is_discovery => return Ok(unreachable("context deadline exceeded")),
-        None => {
-            return Err(Status::timeout(
-                "request did not complete within the allotted timeout",
-                0,
-            ));
-        }
-    };
-    let response = pass_on(response);
     let Some(until) = until else {
         return Ok(ApiResponse::Forwarded(Box::new(response)));
     };
@@ -99,6 +85,28 @@ pub(crate) async fn forward(
         false => response.map(|body| Body::stream(body.into_stream().take_until(late))),
     };
     Ok(ApiResponse::Forwarded(Box::new(response)))
+}
+
+/// What `sending` gives within the time that the response may take, or what the client is
+/// answered instead.
+pub(super) async fn in_time<T>(
+    server: &Server,
+    request: &Request,
+    sending: impl Future<Output = Result<T, ApiResponse>>,
+) -> Result<Result<T, ApiResponse>, Status> {
+    let (limit, is_discovery) = limit(request);
+    let sent = match limit {
+        Some(limit) => server.world.clock().timeout(limit, sending).await,
+        None => Some(sending.await),
+    };
+    match sent {
+        Some(sent) => Ok(sent),
+        None if is_discovery => Ok(Err(unreachable("context deadline exceeded"))),
+        None => Err(Status::timeout(
+            "request did not complete within the allotted timeout",
+            0,
+        )),
+    }
 }
 
 /// How long the response may take, and whether the request is one of discovery.
@@ -117,22 +125,10 @@ async fn send(
     request: &Request,
     remote: &RemoteVersion,
 ) -> Result<Response<Body>, ApiResponse> {
-    let route = match Route::to(&server.outbound, &remote.backend).await {
-        Ok(route) => route,
-        Err(RouteError::Resolve(reason)) => {
-            let api_service = remote.api_service();
-            tracing::warn!(api_service, reason, "a request cannot be forwarded");
-            return Err(ApiResponse::unavailable());
-        }
-        Err(RouteError::Transport(why)) => {
-            return Err(error(StatusCode::INTERNAL_SERVER_ERROR, &why));
-        }
-    };
-    let path = request.uri.path_and_query().cloned();
-    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let route = route(server, remote, Versions::All).await?;
     let outgoing = Outgoing {
         method: request.method.clone(),
-        path: &path,
+        path: &path_of(request),
         headers: headers(request, &route),
         body: request.body.clone(),
     };
@@ -140,31 +136,59 @@ async fn send(
     sent.map_err(|why| unreachable(&why))
 }
 
+/// The way to the other server, or what the client is answered if there is none.
+pub(super) async fn route(
+    server: &Server,
+    remote: &RemoteVersion,
+    versions: Versions,
+) -> Result<Route, ApiResponse> {
+    match Route::to(&server.outbound, &remote.backend, versions).await {
+        Ok(route) => Ok(route),
+        Err(RouteError::Resolve(reason)) => {
+            let api_service = remote.api_service();
+            tracing::warn!(api_service, reason, "a request cannot be forwarded");
+            Err(ApiResponse::unavailable())
+        }
+        Err(RouteError::Transport(why)) => Err(error(StatusCode::INTERNAL_SERVER_ERROR, &why)),
+    }
+}
+
+/// Path and query of a request.
+pub(super) fn path_of(request: &Request) -> PathAndQuery {
+    let path = request.uri.path_and_query().cloned();
+    path.unwrap_or_else(|| PathAndQuery::from_static("/"))
+}
+
 /// The headers of a request as the other server is to see them.
 fn headers(request: &Request, route: &Route) -> HeaderMap {
     let mut headers = request.headers.clone();
     remove_hop_by_hop(&mut headers);
-    // Who sends the request has been found out already.
-    remove_where(&mut headers, |name| {
-        [AUTHORIZATION, HOST, CONTENT_LENGTH].contains(name)
-            || name.as_str().starts_with("impersonate-")
-    });
-    set_user(&mut headers, &request.user);
+    identify(&mut headers, request);
     let value = |text: &str| HeaderValue::from_str(text).ok();
-    if let Some(peer) = request.peer {
-        let before = headers.get_all(FORWARDED_FOR).iter();
-        let before = before.filter_map(|value| value.to_str().ok().map(str::to_owned));
-        let chain: Vec<String> = before.chain([peer.to_string()]).collect();
-        if let Some(chain) = value(&chain.join(", ")) {
-            headers.insert(FORWARDED_FOR, chain);
-        }
-    }
     if let (Some(path), Some(host)) = (value(request.uri.path()), value(&route.authority)) {
         headers.insert(FORWARDED_URI, path);
         headers.insert(FORWARDED_HOST, host);
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static("https"));
     }
     headers
+}
+
+/// Says in the headers whose request it is and where it came from, which has been found out.
+pub(super) fn identify(headers: &mut HeaderMap, request: &Request) {
+    remove_where(headers, |name| {
+        [AUTHORIZATION, HOST, CONTENT_LENGTH].contains(name)
+            || name.as_str().starts_with("impersonate-")
+    });
+    set_user(headers, &request.user);
+    let Some(peer) = request.peer else {
+        return;
+    };
+    let before = headers.get_all(FORWARDED_FOR).iter();
+    let before = before.filter_map(|value| value.to_str().ok().map(str::to_owned));
+    let chain: Vec<String> = before.chain([peer.to_string()]).collect();
+    if let Ok(chain) = HeaderValue::from_str(&chain.join(", ")) {
+        headers.insert(FORWARDED_FOR, chain);
+    }
 }
 
 /// Removes what is about a connection, and what the header `Connection` says is.
@@ -181,7 +205,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
 }
 
 /// A response as the client is to see it.
-fn pass_on(response: Response<Body>) -> Response<Body> {
+pub(super) fn pass_on(response: Response<Body>) -> Response<Body> {
     if response.status().is_redirection() && response.headers().contains_key(LOCATION) {
         let text = "the backend attempted to redirect this request, which is not permitted";
         let mut refusal = Response::new(Body::from(text));
@@ -197,7 +221,7 @@ fn pass_on(response: Response<Body>) -> Response<Body> {
 }
 
 /// What Go's `http.Error` answers.
-fn error(code: StatusCode, text: &str) -> ApiResponse {
+pub(super) fn error(code: StatusCode, text: &str) -> ApiResponse {
     ApiResponse::Text(code, format!("{text}\n"))
 }
 

@@ -10,6 +10,7 @@
 //! - `staging/src/k8s.io/client-go/transport/round_trippers.go`: `SetAuthProxyHeaders`, `headerKeyEscape`
 
 pub(crate) mod forward;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use sendo_world::Clock;
 
 use crate::catalog::remote::Backend;
@@ -46,6 +48,14 @@ pub(crate) struct Route {
     via: Via,
 }
 
+/// Which versions of HTTP may be spoken with another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    All,
+    /// The one whose connections can become another protocol.
+    Http1,
+}
+
 enum Via {
     /// It is a service of this process.
     Local(Found),
@@ -62,7 +72,11 @@ pub(crate) struct Outgoing<'a> {
 
 impl Route {
     /// The way to an endpoint of `backend`.
-    pub(crate) async fn to(outbound: &Outbound, backend: &Backend) -> Result<Route, RouteError> {
+    pub(crate) async fn to(
+        outbound: &Outbound,
+        backend: &Backend,
+        versions: Versions,
+    ) -> Result<Route, RouteError> {
         let host = backend.host();
         if let Some(service) = outbound.local().find(&host, backend.port) {
             return Ok(Route {
@@ -72,7 +86,7 @@ impl Route {
         }
         let client = outbound.client(&Tls {
             server_name: &host,
-            http2: true,
+            http2: versions == Versions::All,
             trust: match backend.is_insecure {
                 true => Trust::Anything,
                 false => Trust::Bundle(&backend.ca_bundle),
@@ -90,13 +104,7 @@ impl Route {
     /// Sends a request, and returns the response when that begins. The error is in the words
     /// of Go.
     pub(crate) async fn send(&self, outgoing: Outgoing<'_>) -> Result<Response<Body>, String> {
-        let mut request = Request::new(outgoing.body);
-        *request.method_mut() = outgoing.method;
-        *request.headers_mut() = outgoing.headers;
-        let uri = format!("https://{}{}", self.authority, outgoing.path);
-        *request.uri_mut() = uri
-            .parse()
-            .map_err(|error| format!("parse {uri:?}: {error}"))?;
+        let request = self.request(outgoing)?;
         match &self.via {
             Via::Local(service) => {
                 let response = service.call(request).await;
@@ -107,6 +115,34 @@ impl Route {
                 Err(error) => Err(failure_text(&error)),
             },
         }
+    }
+
+    /// Sends a request for another protocol, and returns the response when that begins; its
+    /// connection can be had if it is a 101. The error is in the words of Go.
+    pub(crate) async fn upgrade(
+        &self,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Response<Incoming>, String> {
+        let request = self.request(outgoing)?;
+        let Via::Network(client) = &self.via else {
+            return Err("a service of this process has no connection to upgrade".to_owned());
+        };
+        let sent = client.request(request.map(Full::new)).await;
+        sent.map_err(|error| match error.is_connect() {
+            true => format!("error dialing backend: {}", failure_text(&error)),
+            false => failure_text(&error),
+        })
+    }
+
+    fn request(&self, outgoing: Outgoing<'_>) -> Result<Request<Bytes>, String> {
+        let mut request = Request::new(outgoing.body);
+        *request.method_mut() = outgoing.method;
+        *request.headers_mut() = outgoing.headers;
+        let uri = format!("https://{}{}", self.authority, outgoing.path);
+        *request.uri_mut() = uri
+            .parse()
+            .map_err(|error| format!("parse {uri:?}: {error}"))?;
+        Ok(request)
     }
 }
 

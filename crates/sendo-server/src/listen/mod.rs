@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use sendo_world::Tasks;
@@ -36,6 +38,7 @@ use crate::listen::idle::Idle;
 use crate::outbound::ClientCertificate;
 use crate::read::streams::Streams;
 use crate::request::body::Body;
+use crate::request::upgrade::{Arranged, Upgrade};
 use crate::request::user::{self, User};
 
 /// How long a client may take to shake hands, to send a request's head, and to
@@ -271,8 +274,13 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     let user = certificates.and_then(|chain| certificates::user_of(chain.first()?));
     let caller = server.on_connection(user, peer);
     let idle = Idle::new(server.world().clock().clone());
-    let service = service_fn(|request| {
+    let arranged = Arranged::default();
+    let service = service_fn(|mut request: Request<Incoming>| {
         let busy = idle.begin();
+        if let Some(client) = request.extensions_mut().remove::<OnUpgrade>() {
+            let upgrade = Upgrade::new(client, &arranged);
+            request.extensions_mut().insert(upgrade);
+        }
         let answer = match check_host(&request) {
             Ok(()) => Ok(caller.clone().call(request)),
             Err(why) => Err(why),
@@ -300,7 +308,7 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
         .max_header_list_size(HEAD)
         .max_send_buf_size(SEND_BUFFER)
         .max_concurrent_streams(1000);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
@@ -316,6 +324,10 @@ async fn converse(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream, t
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
+    }
+    if let Some(tunnel) = arranged.take() {
+        let tunnel = tunnel.run(server.world().clock());
+        tasks.stopping().run_until_cancelled(tunnel).await;
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod negotiate;
 pub(crate) mod options;
 pub(crate) mod path;
 pub(crate) mod query;
+pub(crate) mod upgrade;
 pub(crate) mod user;
 pub(crate) mod warnings;
 
@@ -30,6 +31,7 @@ use self::conversions::Conversions;
 use self::path::{Target, Verb};
 use crate::request::negotiate::Form;
 use crate::request::query::Query;
+use crate::request::upgrade::Upgrade;
 use crate::request::user::User;
 use crate::request::warnings::Warnings;
 
@@ -56,6 +58,8 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// The address that the request came from; none for one of this process.
     pub(crate) peer: Option<IpAddr>,
+    /// The connection, if it can become what the request asks for instead of HTTP.
+    pub(crate) upgrade: Option<Upgrade>,
     /// Whether the audit log records the request.
     pub(crate) is_audited: bool,
     /// The user, once the request is authenticated.
@@ -98,6 +102,7 @@ impl Request {
             query,
             headers: head.headers.clone(),
             peer: None,
+            upgrade: head.extensions.get().cloned(),
             is_audited: false,
             user: User::anonymous(),
             body: Bytes::new(),

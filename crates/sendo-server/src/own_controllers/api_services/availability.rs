@@ -12,7 +12,7 @@ use http::StatusCode;
 use sendo_store::{At, Key, KeyRange};
 use serde_json::Value;
 
-use crate::aggregator::{Get, Route};
+use crate::aggregator::{Get, Route, Versions};
 use crate::catalog::keys::Keys;
 use crate::catalog::remote::{Backend, RemoteVersion};
 use crate::kinds::api_service;
@@ -181,7 +181,7 @@ async fn ask(server: &Server, remote: &RemoteVersion) -> Result<(), String> {
 }
 
 async fn attempt(server: &Server, backend: &Backend, get: &Get<'_>) -> Result<(), String> {
-    let route = Route::to(&server.outbound, backend).await;
+    let route = Route::to(&server.outbound, backend, Versions::All).await;
     let route = route.map_err(|error| error.to_string())?;
     let url = format!("https://{}{}", route.authority, get.path);
     let answered = get.send(&route, server.world.clock()).await;

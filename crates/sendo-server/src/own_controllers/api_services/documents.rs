@@ -17,7 +17,7 @@ use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use crate::aggregator::{Get, Route};
+use crate::aggregator::{Get, Route, Versions};
 use crate::catalog::remote::{Documents, RemoteVersion};
 use crate::request::user::{MASTERS, User};
 use crate::state::Server;
@@ -260,7 +260,7 @@ async fn get(
     accept: &'static str,
     limit: Duration,
 ) -> Result<Response<Bytes>, String> {
-    let route = Route::to(&server.outbound, &remote.backend).await;
+    let route = Route::to(&server.outbound, &remote.backend, Versions::All).await;
     let route = route.map_err(|error| error.to_string())?;
     let get = Get {
         path,

@@ -8,9 +8,12 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use http::header::UPGRADE;
 use http::{Request, Response};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -25,7 +28,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore};
 
-use super::Served;
+use super::{Served, upgrades};
 
 /// What other API servers find in `kube-system`.
 async fn authentication(client: &kube::Client) -> ConfigMap {
@@ -36,7 +39,7 @@ async fn authentication(client: &kube::Client) -> ConfigMap {
 }
 
 /// Serves TLS on loopback to clients with a certificate of `front_proxy` (PEM) only, and answers
-/// each with its protocol and its user.
+/// each with its protocol and its user, or as [`upgrades`](super::upgrades) says.
 async fn extension(served: &Served, authority: &Authority, front_proxy: &str) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -68,7 +71,18 @@ async fn extension(served: &Served, authority: &Authority, front_proxy: &str) ->
                     let stream = acceptor.accept(stream).await.ok()?;
                     let builder = auto::Builder::new(TokioExecutor::new());
                     let io = TokioIo::new(stream);
-                    builder.serve_connection(io, service_fn(answer)).await.ok()
+                    let upgrade = std::sync::Mutex::new(None);
+                    let service = service_fn(|mut request: Request<Incoming>| {
+                        if let Some(client) = request.extensions_mut().remove::<OnUpgrade>() {
+                            let path = request.uri().path().to_owned();
+                            *upgrade.lock().unwrap() = Some((path, client));
+                        }
+                        std::future::ready(answer(&request))
+                    });
+                    let serving = builder.serve_connection_with_upgrades(io, service);
+                    serving.await.ok()?;
+                    let (path, client) = upgrade.into_inner().unwrap()?;
+                    upgrades::speak(&path, client.await.ok()?).await.ok()
                 };
                 tasks.spawn("extension-connection", async move {
                     stopping.run_until_cancelled(connection).await;
@@ -80,15 +94,40 @@ async fn extension(served: &Served, authority: &Authority, front_proxy: &str) ->
     address
 }
 
-async fn answer(
-    request: Request<hyper::body::Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+fn answer(request: &Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.headers().contains_key(UPGRADE) {
+        return Ok(upgrades::answer(request));
+    }
     let user = request.headers()["x-remote-user"].to_str().unwrap();
     let answer = json!({
         "kind": "APIResourceList", "groupVersion": "remote.dev/v1", "resources": [],
         "protocol": format!("{:?}", request.version()), "user": user,
     });
     Ok(Response::new(Full::new(answer.to_string().into())))
+}
+
+/// Has an API server of its own serve `remote.dev/v1`, and waits until it is available.
+pub(super) async fn aggregate(served: &Served, client: &kube::Client) {
+    let data = authentication(client).await.data.unwrap();
+    let authority = Authority::new(served.world.clock().wall()).unwrap();
+    let front_proxy = &data["requestheader-client-ca-file"];
+    let address = extension(served, &authority, front_proxy).await;
+    // Endpoints must not be loopback addresses; a name may stand for one.
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "api", "namespace": "ext"},
+        "spec": {"type": "ExternalName", "externalName": "localhost"},
+    });
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ext"}});
+    let api_service = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.remote.dev"},
+        "spec": {"group": "remote.dev", "version": "v1", "groupPriorityMinimum": 100,
+            "versionPriority": 10, "caBundle": STANDARD.encode(authority.pem()),
+            "service": {"namespace": "ext", "name": "api", "port": address.port()}},
+    });
+    for object in [namespace, service, api_service] {
+        create(client, object).await;
+    }
+    until_available(client).await;
 }
 
 #[tokio::test]
@@ -110,25 +149,7 @@ async fn a_request_is_forwarded_with_the_certificate_that_the_config_map_vouches
         r#"["X-Remote-Extra-"]"#
     );
 
-    let authority = Authority::new(served.world.clock().wall()).unwrap();
-    let front_proxy = &data["requestheader-client-ca-file"];
-    let address = extension(&served, &authority, front_proxy).await;
-    // Endpoints must not be loopback addresses; a name may stand for one.
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "api", "namespace": "ext"},
-        "spec": {"type": "ExternalName", "externalName": "localhost"},
-    });
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ext"}});
-    let api_service = json!({
-        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.remote.dev"},
-        "spec": {"group": "remote.dev", "version": "v1", "groupPriorityMinimum": 100,
-            "versionPriority": 10, "caBundle": STANDARD.encode(authority.pem()),
-            "service": {"namespace": "ext", "name": "api", "port": address.port()}},
-    });
-    for object in [namespace, service, api_service] {
-        create(&client, object).await;
-    }
-    until_available(&client).await;
+    aggregate(&served, &client).await;
     let request = Request::get("/apis/remote.dev/v1/things").body(Vec::new());
     let answer: Value = client.request(request.unwrap()).await.unwrap();
     assert_eq!(answer["user"], "kubernetes-admin");

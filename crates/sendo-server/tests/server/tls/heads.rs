@@ -28,7 +28,7 @@ fn request(method: &str, path: &str, token: &str) -> http::Request<Full<Bytes>> 
 }
 
 /// The token in the administrator's kubeconfig.
-fn token(served: &Served) -> String {
+pub(super) fn token(served: &Served) -> String {
     let config = served.serving.kubeconfig();
     let (_, token) = config.split_once("token: ").unwrap();
     token.lines().next().unwrap().to_owned()

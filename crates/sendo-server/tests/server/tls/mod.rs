@@ -5,6 +5,7 @@ mod alerts;
 mod connections;
 mod cut;
 mod heads;
+mod upgrades;
 
 use std::sync::Arc;
 
