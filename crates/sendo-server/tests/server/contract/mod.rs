@@ -16,6 +16,7 @@
 mod conversion;
 mod expressions;
 mod place;
+mod pod_security;
 mod schemas;
 mod story;
 mod values;
@@ -49,6 +50,8 @@ stories! {
     quotas_are_charged: "quotas.yaml";
     nodes_are_restricted: "nodes.yaml";
     certificates_are_restricted: "certificates.yaml";
+    policies_decide: "policies.yaml";
+    policies_mutate: "mutations.yaml";
 }
 
 #[tokio::test]
@@ -59,6 +62,11 @@ async fn schemas_are_structural() {
 #[tokio::test]
 async fn values_are_held_to_their_schema() {
     values::run(include_str!("tables/values.yaml")).await;
+}
+
+#[tokio::test]
+async fn pods_meet_the_level_of_their_namespace() {
+    pod_security::run(include_str!("tables/pod-security.yaml")).await;
 }
 
 #[tokio::test]

@@ -27,6 +27,32 @@ const CONVERTERS: &str = "https://converters";
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
+pub(crate) const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// What tables call admission policies and their bindings, with their resources and kinds.
+pub(crate) const POLICIES: [(&str, &str, &str); 4] = [
+    (
+        "policies",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+    ),
+    (
+        "policy-bindings",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+    ),
+    (
+        "mutations",
+        "mutatingadmissionpolicies",
+        "MutatingAdmissionPolicy",
+    ),
+    (
+        "mutation-bindings",
+        "mutatingadmissionpolicybindings",
+        "MutatingAdmissionPolicyBinding",
+    ),
+];
+
 /// A server with a namespace and an API group that nobody else uses.
 pub(crate) struct Place {
     client: kube::Client,
@@ -130,6 +156,17 @@ impl Place {
     }
 
     async fn delete_what_was_made(&self) {
+        // Policies first: they would decide about the rest.
+        for (_, plural, _) in POLICIES {
+            let policies = self.get(&format!("{REGISTRATION}/{plural}")).await;
+            let policies = policies.body["items"].as_array().into_iter().flatten();
+            for name in policies.filter_map(|policy| policy["metadata"]["name"].as_str()) {
+                if name.ends_with(GROUP) {
+                    self.delete(&format!("{REGISTRATION}/{plural}/{name}"))
+                        .await;
+                }
+            }
+        }
         let definitions = self.get(DEFINITIONS).await;
         for definition in definitions.body["items"].as_array().into_iter().flatten() {
             if definition["spec"]["group"] == GROUP {
