@@ -5,7 +5,7 @@
 //! answer is what Kubernetes does. There each test works in a namespace and an
 //! API group of its own, and deletes its definitions when it is done.
 //!
-//! Conversion webhooks are played by the test itself, on loopback: a real server must run on this
+//! Webhooks are played by the test itself, on loopback: a real server must run on this
 //! machine to reach them.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //! SENDO_REAL_KUBECONFIG=~/.kube/config cargo test --workspace --test server contract
 //! ```
 
+mod admission;
 mod conversion;
 mod expressions;
 mod place;
@@ -50,6 +51,7 @@ stories! {
     quotas_are_charged: "quotas.yaml";
     nodes_are_restricted: "nodes.yaml";
     certificates_are_restricted: "certificates.yaml";
+    answers_of_admission_webhooks: "webhooks.yaml";
     policies_decide: "policies.yaml";
     policies_mutate: "mutations.yaml";
 }

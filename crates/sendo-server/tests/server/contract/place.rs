@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -13,7 +14,7 @@ use sendo_store::Memory;
 use sendo_world::World;
 use serde_json::{Value, json};
 
-use super::conversion;
+use super::{admission, conversion};
 use crate::webhook_server;
 
 /// What tables call the namespace and the group they work in.
@@ -22,15 +23,26 @@ const GROUP: &str = "example.dev";
 /// And a node, which belongs to no namespace.
 const NODE: &str = "the-node";
 
-/// What tables call the place of the conversion webhooks.
+/// What tables call the place of the webhooks.
 const CONVERTERS: &str = "https://converters";
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 pub(crate) const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// What tables call admission policies and their bindings, with their resources and kinds.
-pub(crate) const POLICIES: [(&str, &str, &str); 4] = [
+/// What tables call admission policies, their bindings and configurations of webhooks, with their
+/// resources and kinds.
+pub(crate) const ADMISSION: [(&str, &str, &str); 6] = [
+    (
+        "validators",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+    ),
+    (
+        "mutators",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+    ),
     (
         "policies",
         "validatingadmissionpolicies",
@@ -61,7 +73,7 @@ pub(crate) struct Place {
     namespace: String,
     group: String,
     is_real: bool,
-    /// Where the conversion webhooks of the tables are, and whom to trust for them.
+    /// Where the webhooks of the tables are, and whom to trust for them.
     converters: Converters,
 }
 
@@ -73,8 +85,12 @@ struct Converters {
 impl Converters {
     async fn start(world: &World) -> Self {
         let authority = Authority::new(world.clock().wall()).expect("an authority is made");
+        let answer = |request: http::Request<Bytes>| match request.uri().path() {
+            path if path.starts_with(admission::PATH) => admission::answer(request),
+            _ => conversion::answer(request),
+        };
         Converters {
-            base: webhook_server::serve(world, &authority, Arc::new(conversion::answer)).await,
+            base: webhook_server::serve(world, &authority, Arc::new(answer)).await,
             ca_bundle: STANDARD.encode(authority.pem()),
         }
     }
@@ -156,11 +172,11 @@ impl Place {
     }
 
     async fn delete_what_was_made(&self) {
-        // Policies first: they would decide about the rest.
-        for (_, plural, _) in POLICIES {
-            let policies = self.get(&format!("{REGISTRATION}/{plural}")).await;
-            let policies = policies.body["items"].as_array().into_iter().flatten();
-            for name in policies.filter_map(|policy| policy["metadata"]["name"].as_str()) {
+        // These first: they would decide about the rest.
+        for (_, plural, _) in ADMISSION {
+            let list = self.get(&format!("{REGISTRATION}/{plural}")).await;
+            let items = list.body["items"].as_array().into_iter().flatten();
+            for name in items.filter_map(|item| item["metadata"]["name"].as_str()) {
                 if name.ends_with(GROUP) {
                     self.delete(&format!("{REGISTRATION}/{plural}/{name}"))
                         .await;

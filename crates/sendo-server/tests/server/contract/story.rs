@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::place::{Answer, DEFINITIONS, POLICIES, Place, REGISTRATION, kind_of};
+use super::place::{ADMISSION, Answer, DEFINITIONS, Place, REGISTRATION, kind_of};
 use super::table;
 
 #[derive(Deserialize)]
@@ -214,7 +214,7 @@ impl Collection {
                 "apiextensions.k8s.io/v1".to_owned(),
                 "CustomResourceDefinition".to_owned(),
             ),
-            None if let Some((_, plural, kind)) = POLICIES.iter().find(|own| own.0 == plural) => (
+            None if let Some((_, plural, kind)) = ADMISSION.iter().find(|own| own.0 == plural) => (
                 format!("{REGISTRATION}/{plural}"),
                 "admissionregistration.k8s.io/v1".to_owned(),
                 (*kind).to_owned(),
