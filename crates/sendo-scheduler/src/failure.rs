@@ -120,6 +120,9 @@ pub(crate) async fn preempt(
     Ok(())
 }
 
+/// The condition of a pod that is about to be deleted by somebody else than who owns it.
+const TARGET: &str = "DisruptionTarget";
+
 async fn evict(pod: &QueuedPod, victim: &PodInfo, node: &str, cx: &Context) -> Result<()> {
     let victim = cx
         .get::<Pod>(&victim.key)
@@ -131,16 +134,25 @@ async fn evict(pod: &QueuedPod, victim: &PodInfo, node: &str, cx: &Context) -> R
         "{}: preempting to accommodate a higher priority pod",
         pod.pod.scheduler_name()
     );
-    let patch = json!({"status": {"conditions": [{
-        "type": "DisruptionTarget",
+    let condition = json!({
+        "type": TARGET,
         "status": "True",
         "reason": "PreemptionByScheduler",
         "message": message,
         "lastProbeTime": null,
         "lastTransitionTime": Time(cx.now()),
         "observedGeneration": victim.metadata.generation,
-    }]}});
-    patch_status(&victim, patch, cx).await?;
+    });
+    // It comes last: without the order, what a patch adds to a list comes first.
+    let conditions = victim.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let others = conditions
+        .into_iter()
+        .flatten()
+        .map(|own| own.type_.as_str());
+    let order = others.filter(|own| *own != TARGET).chain([TARGET]);
+    let order: Vec<Value> = order.map(|own| json!({"type": own})).collect();
+    let status = json!({"conditions": [condition], "$setElementOrder/conditions": order});
+    patch_status(&victim, json!({"status": status}), cx).await?;
     match cx.delete(&victim).await {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}

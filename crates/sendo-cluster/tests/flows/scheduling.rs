@@ -287,6 +287,13 @@ async fn a_pod_of_lower_priority_makes_way(cluster: TestCluster) {
         high.uid().as_str()
     );
     assert!(events_about(&cluster, least.uid().as_str()).contains(&preempted));
+    let changes = cluster.changes();
+    let mut lines = changes.lines();
+    let is_told = |line: &&str| line.contains("\"reason\":\"PreemptionByScheduler\"");
+    let told = lines.find(is_told).expect("the condition is written");
+    // It stands behind those that were there.
+    let place = |type_: &str| told.find(&format!("\"type\":\"{type_}\""));
+    assert!(place("PodScheduled") < place("DisruptionTarget"), "{told}");
     let failed = &events_about(&cluster, high.uid().as_str())[0];
     let message = "FailedScheduling 0/2 nodes are available: 2 Insufficient cpu.";
     assert_eq!(failed, message);
