@@ -72,7 +72,6 @@ mod state;
 mod subresource;
 mod webhook;
 mod write;
-mod x509;
 
 pub use access::authenticate::Tokens;
 pub use access::tokens::TokenSigner;

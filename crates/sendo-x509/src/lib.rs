@@ -1,7 +1,8 @@
-//! The fields of an X.509 certificate that the TLS library does not show.
+//! The fields of an X.509 certificate that the TLS library does not show, and the subject of a
+//! request for one.
 //!
-//! It parses and verifies the certificate, so this is lenient. What rcgen writes certificates
-//! with reads them too: no other parser has to be compiled.
+//! The TLS library parses and verifies the certificate, so this is lenient. What rcgen writes
+//! certificates with reads them too: no other parser has to be compiled.
 
 use jiff::Timestamp;
 use yasna::models::ObjectIdentifier;
@@ -9,10 +10,10 @@ use yasna::tags::TAG_UTCTIME;
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
 /// The attribute of a subject that has its common name (CN).
-pub const COMMON_NAME: [u64; 4] = [2, 5, 4, 3];
+const COMMON_NAME: [u64; 4] = [2, 5, 4, 3];
 
 /// The attribute of a subject that has its organisation (O).
-pub const ORGANIZATION: [u64; 4] = [2, 5, 4, 10];
+const ORGANIZATION: [u64; 4] = [2, 5, 4, 10];
 
 /// Whose a certificate is, and how long it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub struct Certificate {
     pub not_before: Timestamp,
     /// The last second in which it is valid.
     pub not_after: Timestamp,
-    /// The attributes of the subject, in order.
-    subject: Vec<(ObjectIdentifier, String)>,
+    /// Whom it names.
+    pub subject: Subject,
 }
 
 impl Certificate {
@@ -42,20 +43,6 @@ impl Certificate {
         certificate.ok()
     }
 
-    /// The common name of the subject.
-    pub fn common_name(&self) -> Option<&str> {
-        self.subject_values(COMMON_NAME).last()
-    }
-
-    /// The values of an attribute of the subject, such as [`COMMON_NAME`], in order.
-    pub fn subject_values(&self, attribute: [u64; 4]) -> impl Iterator<Item = &str> {
-        let with_id = self
-            .subject
-            .iter()
-            .filter(move |(id, _)| *id.components() == attribute);
-        with_id.map(|(_, value)| value.as_str())
-    }
-
     /// Whether it is valid at `time`.
     pub fn is_valid_at(&self, time: Timestamp) -> bool {
         self.not_before <= time && time <= self.not_after
@@ -72,13 +59,66 @@ impl Certificate {
         let [not_before, not_after] = fields.next().read_sequence(|validity| {
             Ok([read_time(validity.next())?, read_time(validity.next())?])
         })?;
-        let subject = fields.next().collect_sequence_of(read_relative_name)?;
+        let subject = Subject::read(fields.next())?;
         skip_rest(fields)?;
         Ok(Certificate {
             not_before,
             not_after,
-            subject: subject.into_iter().flatten().collect(),
+            subject,
         })
+    }
+}
+
+/// A request for a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateRequest {
+    /// Whom the certificate is to name.
+    pub subject: Subject,
+}
+
+impl CertificateRequest {
+    /// Reads a request in DER (`CertificationRequest` of RFC 2986); `None` if it is none.
+    pub fn from_der(der: &[u8]) -> Option<Self> {
+        let request = yasna::parse_ber(der, |reader| {
+            reader.read_sequence(|request| {
+                let subject = request.next().read_sequence(|info| {
+                    let _version = info.next().read_der()?;
+                    let subject = Subject::read(info.next())?;
+                    skip_rest(info)?;
+                    Ok(subject)
+                })?;
+                skip_rest(request)?;
+                Ok(CertificateRequest { subject })
+            })
+        });
+        request.ok()
+    }
+}
+
+/// Whom a certificate names: attributes, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject(Vec<(ObjectIdentifier, String)>);
+
+impl Subject {
+    /// The last of its common names, which is the one that Go shows.
+    pub fn common_name(&self) -> Option<&str> {
+        self.values(COMMON_NAME).last()
+    }
+
+    /// Its organisations: the groups of a user.
+    pub fn organizations(&self) -> impl Iterator<Item = &str> {
+        self.values(ORGANIZATION)
+    }
+
+    fn values(&self, attribute: [u64; 4]) -> impl Iterator<Item = &str> {
+        let named = self.0.iter();
+        let named = named.filter(move |(id, _)| *id.components() == attribute);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    fn read(reader: BERReader<'_, '_>) -> ASN1Result<Self> {
+        let names = reader.collect_sequence_of(read_relative_name)?;
+        Ok(Subject(names.into_iter().flatten().collect()))
     }
 }
 
@@ -114,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_certificate_are_refused() {
+    fn bytes_that_are_no_certificate_and_no_request_are_refused() {
         for bytes in [
             &b""[..],
             b"\x30",
@@ -124,6 +164,7 @@ mod tests {
             b"hello",
         ] {
             assert!(Certificate::from_der(bytes).is_none(), "{bytes:?}");
+            assert!(CertificateRequest::from_der(bytes).is_none(), "{bytes:?}");
         }
     }
 
@@ -146,5 +187,21 @@ mod tests {
             valid(2001, 2050),
             ["2001-02-03T00:00:00Z", "2050-04-05T00:00:00Z"]
         );
+    }
+
+    #[test]
+    fn a_certificate_and_a_request_for_it_name_the_same() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        let names = &mut params.distinguished_name;
+        names.push(rcgen::DnType::CommonName, "ann");
+        names.push(rcgen::DnType::OrganizationName, "sailors");
+        let request = params.serialize_request(&key).unwrap();
+        let request = CertificateRequest::from_der(request.der()).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let certificate = Certificate::from_der(certificate.der()).unwrap();
+        assert_eq!(request.subject, certificate.subject);
+        assert_eq!(request.subject.common_name(), Some("ann"));
+        assert!(request.subject.organizations().eq(["sailors"]));
     }
 }

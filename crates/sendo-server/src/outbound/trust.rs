@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use sendo_world::Clock;
+use sendo_x509::Certificate;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -20,8 +21,6 @@ use tokio_rustls::rustls::time_provider::TimeProvider;
 use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
-
-use crate::x509::Certificate;
 
 /// Who vouches for the certificate of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

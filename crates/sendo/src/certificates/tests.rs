@@ -297,5 +297,5 @@ fn other_names_take_another_certificate() {
     program.settle();
     assert!(program.is_trusted());
     let fields = &program.certificate().fields;
-    assert_eq!(fields.common_name(), Some("::1"));
+    assert_eq!(fields.subject.common_name(), Some("::1"));
 }

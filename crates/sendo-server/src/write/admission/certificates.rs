@@ -13,12 +13,15 @@
 
 use std::future;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use sendo_apimachinery::{Status, go_quote};
+use sendo_x509::CertificateRequest;
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
 use crate::access::authorise::{self, Requested, ResourceAttributes};
-use crate::x509::CertificateRequest;
+use crate::kinds::key_pair;
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
@@ -62,10 +65,10 @@ fn restrict_subject(attributes: &Attributes<'_>, request: &Value) -> Result<(), 
     if spec["signerName"] != CLIENT_SIGNER {
         return Ok(());
     }
-    let parsed = CertificateRequest::from_spec(spec).map_err(|fault| {
+    let parsed = requested(spec).map_err(|fault| {
         attributes.forbid(request, format_args!("failed to parse CSR: {fault}"))
     })?;
-    if !parsed.organizations().any(|group| group == MASTERS) {
+    if !parsed.subject.organizations().any(|group| group == MASTERS) {
         return Ok(());
     }
     let why = format_args!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
@@ -113,4 +116,20 @@ async fn demand(attributes: &Attributes<'_>, new: &Value, verb: &str) -> Result<
         go_quote(signer)
     );
     Err(attributes.forbid(new, why))
+}
+
+/// The request for a certificate in the spec of a CertificateSigningRequest.
+///
+/// # Errors
+/// What is wrong with it, in the words of Kubernetes where these do not come from Go's parser.
+pub(super) fn requested(spec: &Value) -> Result<CertificateRequest, &'static str> {
+    let encoded = spec["request"].as_str().unwrap_or_default();
+    let text = BASE64_STANDARD.decode(encoded).unwrap_or_default();
+    match key_pair::blocks(&text).first() {
+        Some(block) if block.label == "CERTIFICATE REQUEST" => {
+            let request = CertificateRequest::from_der(&block.content);
+            request.ok_or("asn1: structure error")
+        }
+        _ => Err("PEM block type must be CERTIFICATE REQUEST"),
+    }
 }

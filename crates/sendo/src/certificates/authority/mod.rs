@@ -88,7 +88,12 @@ impl AuthorityKey {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
-        let name = self.certificate.fields.common_name().unwrap_or_default();
+        let name = self
+            .certificate
+            .fields
+            .subject
+            .common_name()
+            .unwrap_or_default();
         let issuer = params_of_authority(name, CertificateParams::default());
         let issuer = Issuer::from_params(&issuer, &self.key);
         let made = params.signed_by(&key, &issuer).map_err(Unusable::new)?;

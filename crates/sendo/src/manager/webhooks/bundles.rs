@@ -102,7 +102,7 @@ impl Wanted {
     /// Whether an authority was made by this program, and has not expired.
     pub(super) fn is_of_program(&self, authority: &Trusted) -> bool {
         let fields = &authority.fields;
-        fields.common_name() == Some(&*self.name) && self.now <= fields.not_after
+        fields.subject.common_name() == Some(&*self.name) && self.now <= fields.not_after
     }
 }
 

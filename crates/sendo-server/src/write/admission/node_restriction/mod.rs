@@ -17,11 +17,11 @@ use std::sync::Arc;
 use sendo_apimachinery::{GroupResource, Status, go_quote};
 use serde_json::Value;
 
+use super::certificates::requested;
 use super::{Attributes, Mutate, Operation, Plugin, lookup};
 use crate::access::authorise::nodes::node_of;
 use crate::catalog::keys::Keys;
 use crate::kinds::value::Read;
-use crate::x509::CertificateRequest;
 
 pub(super) const NODE_RESTRICTION: Plugin = Plugin {
     name: "NodeRestriction",
@@ -292,12 +292,12 @@ impl NodeWrite<'_> {
         {
             return Ok(());
         }
-        let request = match CertificateRequest::from_spec(spec) {
+        let request = match requested(spec) {
             Ok(request) => request,
             Err(fault) => return self.refuse(format!("unable to parse csr: {fault}")),
         };
         let name = format!("system:node:{}", self.node);
-        if request.common_name() == name {
+        if request.subject.common_name() == Some(&*name) {
             return Ok(());
         }
         self.refuse(format!("can only create a node CSR with CN={name}"))
