@@ -23,9 +23,13 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
+// Required in the schema alone: the webhook completes what is sent without a prefix.
+#[schemars(extend("required" = ["namespacePrefix", "namespaces"]))]
 pub struct TenantSpec {
     /// What the names of all namespaces of the tenant begin with, such as
-    /// `blue-`. It cannot be changed: that would delete them all.
+    /// `blue-`. Left out, it is the tenant's name and a dash. It cannot be
+    /// changed: that would delete them all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(
         length(min = 1, max = 31),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*)$"),

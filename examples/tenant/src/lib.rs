@@ -12,12 +12,14 @@
 //! | `access.rs` | the role and the role binding in its namespaces |
 //! | `directory.rs` | teams, kept outside the cluster |
 //! | `page.rs` | what every replica serves |
+//! | `webhook.rs` | what is filled in before a tenant is stored |
 
 mod access;
 pub mod api;
 mod controller;
 pub mod directory;
 mod page;
+mod webhook;
 
 use std::time::Duration;
 
@@ -81,6 +83,7 @@ pub fn manager(options: Options) -> Manager {
             "Namespaces of tenants deleted",
             counters.removed.clone(),
         )
+        .webhook(sendo::webhook::defaults(webhook::set_defaults))
         .reads::<Tenant>()
         .runnable(on_leader("directory", move |cx| async move {
             let mut interval = cx.interval(options.ask_every);

@@ -8,6 +8,7 @@
 //! whether the steps are right.
 
 mod apt;
+mod by_hand;
 mod chapter;
 mod client_go;
 mod cluster;
@@ -73,6 +74,9 @@ const CONCURRENT: [(&str, &str); 19] = [
     chapter!("errors"),
 ];
 
+/// The chapter beside which the programs of `examples/` run.
+const BY_HAND: [(&str, &str); 1] = [chapter!("by-hand")];
+
 /// Drive a real kubectl and a real client-go against a cluster, step by step
 ///
 /// Starts `sendo up` from this workspace on a free port, plays every chapter
@@ -94,6 +98,7 @@ Examples:
   cargo xtask e2e apply rollouts             chapters and steps with these words
   cargo xtask e2e client-go --output=steps   a Go program, step by step
   cargo xtask e2e extensions                 webhooks and a metrics server in Go
+  cargo xtask e2e by-hand                    webhooks of programs that run beside the cluster
   SENDO_REAL_KUBECONFIG=~/.kube/config cargo xtask e2e --keep-going
                                              are the chapters right about Kubernetes?")]
 pub(crate) struct Options {
@@ -150,17 +155,19 @@ impl Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let alone = options.chapters(&SEQUENTIAL)?;
     let together = options.chapters(&CONCURRENT)?;
+    let by_hand = options.chapters(&BY_HAND)?;
     let programs = [client_go::NAME, extensions::NAME];
     let [with_client, with_extensions] = programs.map(|name| options.chooses(name, &[""; 0]));
     if options.list {
-        list(&alone, &together);
+        list(alone.iter().chain(&together).chain(&by_hand));
         let with = programs.iter().zip([with_client, with_extensions]);
         for (name, _) in with.filter(|(_, is_chosen)| *is_chosen) {
             println!("{name}: a program in Go");
         }
         return Ok(());
     }
-    if alone.is_empty() && together.is_empty() && !with_client && !with_extensions {
+    let chapters = alone.len() + together.len() + by_hand.len();
+    if chapters == 0 && !with_client && !with_extensions {
         let words = options.words.join("`, nor `");
         bail!("no chapter and no step has `{words}` in its name; --list names them");
     }
@@ -171,6 +178,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         client_go::build(options.release)?
     } else {
         None
+    };
+    let beside = match &by_hand[..] {
+        [] => Vec::new(),
+        _ => by_hand::build(options.release)?,
     };
     let mut called = None;
     let mut cluster = match std::env::var_os("SENDO_REAL_KUBECONFIG") {
@@ -215,6 +226,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
         play(&stage, &together, options.jobs(), &report);
     });
+    for chapter in &by_hand {
+        report_chapter(&report, by_hand::NAME, || {
+            by_hand::run(&beside, chapter, &stage)
+        });
+    }
     // It registers a node, which the other chapters would see.
     if with_extensions {
         report_chapter(&report, extensions::NAME, || {
@@ -264,8 +280,8 @@ fn stop(server: Server, report: &mut Report) {
     report.end("sendo up", began.elapsed(), &[step]);
 }
 
-fn list(alone: &[Chapter], together: &[Chapter]) {
-    for chapter in alone.iter().chain(together) {
+fn list<'a>(chapters: impl Iterator<Item = &'a Chapter>) {
+    for chapter in chapters {
         println!("{} ({} steps)", chapter.name, chapter.steps.len());
         for step in &chapter.steps {
             println!("    {}", step.name);
