@@ -352,10 +352,26 @@ impl Cluster {
     /// [`Serving::in_process`](sendo::webhook::Serving::in_process).
     pub fn webhooks_in_process(&self) -> InProcess {
         let services = self.server.local_services().clone();
+        let tasks = self.world.tasks().child("webhooks");
         InProcess::new(move |host, port, webhooks| {
+            let tasks = tasks.clone();
             let call = move |request| {
-                let webhooks = webhooks.clone();
-                async move { webhooks.call(request).await }
+                let (webhooks, tasks) = (webhooks.clone(), tasks.clone());
+                let given_up = tasks.stopping().child_token();
+                async move {
+                    let _dropped_with_the_call = given_up.clone().drop_guard();
+                    // A task of its own: a webhook that makes what it is itself called for would
+                    // else be polled within itself, until the stack is full.
+                    let call = async move {
+                        let call = webhooks.call(request);
+                        given_up.run_until_cancelled(call).await
+                    };
+                    match tasks.spawn("call", call).output().await.flatten() {
+                        Some(response) => response,
+                        // The cluster stops, and nobody waits for it much longer.
+                        None => std::future::pending().await,
+                    }
+                }
             };
             Box::new(services.register(host, port, call))
         })

@@ -169,7 +169,11 @@ fn review(name: &str) -> Bytes {
 }
 
 fn post(path: &str, body: Body) -> Request<Body> {
-    Request::post(format!("https://localhost{path}?timeout=1s"))
+    post_within("60s", path, body)
+}
+
+fn post_within(timeout: &str, path: &str, body: Body) -> Request<Body> {
+    Request::post(format!("https://localhost{path}?timeout={timeout}"))
         .header("host", "localhost")
         .header("content-type", "application/json")
         .body(body)
@@ -214,7 +218,12 @@ async fn a_call_that_panics_hangs_or_hoards_ends_alone() {
     let sender = served.http2().await;
     let call = |name: &'static str| {
         let mut sender = sender.clone();
-        async move { read(sender.send_request(post(PATH, whole(review(name)))).await).await }
+        let timeout = match name {
+            "hang" | "hoard" => "1s",
+            _ => "60s",
+        };
+        let request = post_within(timeout, PATH, whole(review(name)));
+        async move { read(sender.send_request(request).await).await }
     };
     for (name, status, why) in [
         ("panic", 500, "the webhook panicked: on purpose"),
@@ -256,7 +265,8 @@ async fn a_body_that_is_too_long_garbage_or_never_whole_is_refused() {
     );
     let beginning = futures::stream::once(async { Ok(Frame::data(Bytes::from_static(b"{"))) });
     let endless = beginning.chain(futures::stream::pending());
-    let (status, _) = call(StreamBody::new(endless).boxed_unsync()).await;
+    let late = post_within("1s", PATH, StreamBody::new(endless).boxed_unsync());
+    let (status, _) = read(sender.clone().send_request(late).await).await;
     assert_eq!(status, 504);
     assert_eq!(call(whole(review("a"))).await.0, 200);
     served.end().await;

@@ -1,6 +1,7 @@
-//! The whole program on a live cluster, in virtual time.
+//! The whole program on a live cluster, in virtual time; its replicas as processes, in real time.
 
 mod controller;
 mod manifests;
+mod replicas;
 mod versions;
 mod webhooks;
