@@ -4,7 +4,7 @@
 //! cargo build --release -p sendo-cli -p sendo-bench
 //! cargo run --release -p sendo-bench
 //! cargo run --release -p sendo-bench -- queue
-//! cargo run --release -p sendo-bench -- peers
+//! cargo run --release -p sendo-bench -- peers webhooks
 //! ```
 
 mod memory;
@@ -14,6 +14,7 @@ mod queue;
 mod reconcile;
 mod schemas;
 mod server;
+mod webhooks;
 
 use std::path::PathBuf;
 
@@ -22,7 +23,7 @@ use clap::Parser;
 /// Measures the library
 #[derive(Parser)]
 struct Args {
-    /// What to measure [default: everything but the peers]
+    /// What to measure [default: everything but what takes Go]
     #[arg(value_enum)]
     what: Vec<What>,
 
@@ -37,6 +38,14 @@ struct Args {
     /// One measurement of memory, in this process
     #[arg(long, hide = true)]
     held: Option<memory::Measured>,
+
+    /// The port on which this process decides about reviews
+    #[arg(long, hide = true, requires = "certificates")]
+    decide_at: Option<u16>,
+
+    /// The folder of its certificate
+    #[arg(long, hide = true)]
+    certificates: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -53,6 +62,9 @@ enum What {
     Server,
     /// What a validating webhook on loopback adds to a create
     Webhook,
+    /// Reviews a second, and the memory of who decides about them: Sendo and controller-runtime,
+    /// which is built on demand
+    Webhooks,
     /// The same work done by Sendo, by kube-rs and by controller-runtime, which
     /// are built on demand
     Peers,
@@ -65,6 +77,9 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     if let Some(held) = args.held {
         return runtime.block_on(memory::hold(held));
+    }
+    if let (Some(port), Some(folder)) = (args.decide_at, &args.certificates) {
+        return runtime.block_on(webhooks::serve(folder, port));
     }
     if cfg!(debug_assertions) {
         println!("(a development build: figures of a release build are better)\n");
@@ -94,6 +109,12 @@ fn main() -> anyhow::Result<()> {
             .enable_all()
             .build()?;
         client.block_on(server::webhook::measure(args.real.as_deref()))?;
+    }
+    if args.what.contains(&What::Webhooks) {
+        let client = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        client.block_on(webhooks::measure())?;
     }
     if args.what.contains(&What::Peers) {
         runtime.block_on(peers::measure())?;

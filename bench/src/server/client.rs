@@ -50,8 +50,19 @@ impl Target {
             (None, None) => bail!("a cluster without certificate authority"),
         };
         let token = config["users"][0]["user"]["token"].as_str();
+        let token = token.context("a user without token")?;
+        Target::new(host, port.parse()?, &authority, token)
+    }
+
+    /// A server whose certificate this authority, in PEM, has signed.
+    pub(crate) fn new(
+        host: &str,
+        port: u16,
+        authority: &[u8],
+        token: &str,
+    ) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&authority)?)?;
+        roots.add(CertificateDer::from_pem_slice(authority)?)?;
         let provider = Arc::new(ring::default_provider());
         let mut tls = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(DEFAULT_VERSIONS)?
@@ -60,8 +71,8 @@ impl Target {
         tls.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Target {
             host: host.to_owned(),
-            port: port.parse()?,
-            token: token.context("a user without token")?.to_owned(),
+            port,
+            token: token.to_owned(),
             tls: TlsConnector::from(Arc::new(tls)),
         })
     }

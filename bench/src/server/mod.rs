@@ -19,10 +19,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use sendo::World;
 
-use client::Target;
+pub(crate) use client::{Connection, Target};
 use load::{Load, Rate, Task, Turn};
-use process::Processes;
-pub(crate) use process::{Keeps, Process};
+pub(crate) use process::{Keeps, Process, Processes, resident_bytes};
 
 /// The number of rounds.
 const ROUNDS: usize = 9;

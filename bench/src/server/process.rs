@@ -58,12 +58,16 @@ impl Process {
 
     /// Memory that the process has in use.
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(path)?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next());
-        Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+        resident_bytes(self.child.id())
     }
+}
+
+/// Memory that a process has in use.
+pub(crate) fn resident_bytes(id: u32) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next());
+    Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
 }
 
 impl Drop for Process {
