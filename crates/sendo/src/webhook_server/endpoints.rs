@@ -80,7 +80,6 @@ impl Endpoints {
 
 #[cfg(test)]
 mod tests {
-    use http::Method;
     use sendo_world::World;
     use serde_json::json;
 

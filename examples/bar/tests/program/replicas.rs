@@ -194,7 +194,12 @@ impl Replica {
             .arg(folder.join("kubeconfig"))
             .arg(format!("--webhook-address=127.0.0.1:{webhooks}"))
             .arg(format!("--health-address=127.0.0.1:{health}"))
-            .arg("--leader-elect")
+            // Longer than a machine under load could keep the leader from renewing its lease.
+            .args([
+                "--leader-elect",
+                "--lease-duration=900",
+                "--renew-deadline=600",
+            ])
             .env("POD_NAME", name)
             .env_remove("KUBERNETES_SERVICE_HOST")
             .stdin(Stdio::null())
