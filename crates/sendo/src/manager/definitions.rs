@@ -11,7 +11,7 @@ use sendo_world::Clock;
 
 use crate::client::{self, Client};
 use crate::error::{Error, Result};
-use crate::object::{ObjectExt, ObjectKey};
+use crate::object::{Kind, ObjectExt, ObjectKey};
 
 /// How often the API server is asked whether it serves a kind yet.
 const POLL: Duration = Duration::from_millis(250);
@@ -94,6 +94,12 @@ impl Definitions {
             }
         }
         definitions
+    }
+
+    /// Whether a kind is one of them, in any version.
+    pub(super) fn has(&self, kind: &Kind) -> bool {
+        let mut specs = self.merged.iter().map(|definition| &definition.spec);
+        specs.any(|spec| spec.group == kind.group && spec.names.plural == kind.plural)
     }
 
     /// The definitions, as they would be installed.

@@ -1,6 +1,6 @@
 //! The life of a manager: it starts its parts in order, runs, and stops them in reverse order.
 //!
-//! Start: servers, then webhooks, then sources and caches, then what works everywhere, then the election, then
+//! Start: servers, then webhooks, then the installation of kinds, then sources and caches, then what works everywhere, then the election, then
 //! what works on the leader. Each controller waits for its own sources, so one whose kind is
 //! missing holds up no other. `stop.rs` describes how it stops.
 
@@ -249,10 +249,13 @@ impl Life {
         if let Some(served) = &mut served {
             self.listen_to_webhooks(served).await?;
         }
-        let install = self.install(&manager.definitions, served);
+        let install = self.install(&manager.definitions, served.as_deref_mut());
         match self.stop.run_until_cancelled(install).await {
             Some(installed) => installed?,
             None => return Ok(Vec::new()),
+        }
+        if let Some(served) = served {
+            self.open_reads(served);
         }
         let mut groups = Groups::default();
         if let Some(options) = &self.config.election {

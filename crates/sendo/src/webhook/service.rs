@@ -20,7 +20,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use sendo_world::{Moment, World};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SetOnce, watch};
 
 use super::admission::{Admission, Surroundings};
 use super::convert::Conversions;
@@ -89,7 +89,8 @@ struct Route {
 enum Handler {
     Admission {
         decide: Arc<dyn Decide>,
-        surroundings: Arc<Surroundings>,
+        /// What it reads, once that is opened.
+        opened: SetOnce<Arc<Surroundings>>,
     },
     Conversion(Arc<Conversions>),
 }
@@ -105,7 +106,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Service {
-    /// Opens what the webhooks read.
+    /// The webhooks. Reviews wait until [`Service::open`] has opened what their webhook reads.
     pub(crate) fn new(
         webhooks: &[Webhook],
         conversions: Arc<Conversions>,
@@ -114,23 +115,12 @@ impl Service {
         let mut routes = BTreeMap::new();
         for webhook in webhooks {
             let path = webhook.path();
-            let name = path.trim_start_matches('/');
-            let world = with.world.child(name);
-            let reader = Reader::open(name, &webhook.reads, with.cache, &world, with.namespaces);
-            for index in &webhook.indexes {
-                (index.add)(&reader);
-            }
-            let surroundings = Surroundings {
-                reader,
-                client: with.client.clone(),
-                world,
-            };
             let route = Route {
                 timeout: webhook.timeout(),
                 metrics: WebhookMetrics::new(with.metrics, &path),
                 handler: Handler::Admission {
                     decide: webhook.decide.clone(),
-                    surroundings: Arc::new(surroundings),
+                    opened: SetOnce::new(),
                 },
             };
             routes.insert(path, route);
@@ -152,6 +142,31 @@ impl Service {
                 world: with.world.clone(),
             }),
         }
+    }
+
+    /// Opens what one of the webhooks reads. A second time changes nothing.
+    pub(crate) fn open(&self, webhook: &Webhook, with: &Parts<'_>) {
+        let path = webhook.path();
+        let Some(Handler::Admission { opened, .. }) =
+            self.inner.routes.get(&path).map(|route| &route.handler)
+        else {
+            return;
+        };
+        if opened.initialized() {
+            return;
+        }
+        let name = path.trim_start_matches('/');
+        let world = with.world.child(name);
+        let reader = Reader::open(name, &webhook.reads, with.cache, &world, with.namespaces);
+        for index in &webhook.indexes {
+            (index.add)(&reader);
+        }
+        // Only another thread can have been faster, with the same.
+        let _ = opened.set(Arc::new(Surroundings {
+            reader,
+            client: with.client.clone(),
+            world,
+        }));
     }
 
     /// The longest that a call may take.
@@ -254,11 +269,8 @@ impl Service {
                 Ok(answer) => ok(answer),
                 Err(why) => failure(StatusCode::BAD_REQUEST, &why),
             },
-            Handler::Admission {
-                decide,
-                surroundings,
-            } => match review::admission(&body) {
-                Ok(request) => self.admit(&**decide, surroundings, request, until).await,
+            Handler::Admission { decide, opened } => match review::admission(&body) {
+                Ok(request) => self.admit(&**decide, opened, request, until).await,
                 Err(why) => failure(StatusCode::BAD_REQUEST, &why),
             },
         };
@@ -269,7 +281,7 @@ impl Service {
     async fn admit(
         &self,
         decide: &dyn Decide,
-        surroundings: &Arc<Surroundings>,
+        opened: &SetOnce<Arc<Surroundings>>,
         request: AdmissionRequest,
         until: Moment,
     ) -> Response<Bytes> {
@@ -280,11 +292,15 @@ impl Service {
         let clock = self.inner.world.clock();
         // A little is left to say so.
         let left = until.since(clock.now());
-        let synced = clock.timeout(left - left / 10, surroundings.reader.synced());
-        if synced.await.is_none() {
+        let synced = async {
+            let surroundings = opened.wait().await;
+            surroundings.reader.synced().await;
+            surroundings
+        };
+        let Some(surroundings) = clock.timeout(left - left / 10, synced).await else {
             let why = "the cache does not have yet what the webhook reads";
             return failure(StatusCode::SERVICE_UNAVAILABLE, why);
-        }
+        };
         let cx = Admission {
             surroundings: surroundings.clone(),
             request: Arc::new(request),

@@ -42,8 +42,12 @@ impl Fixture {
             world: &world,
             limits,
         };
+        let service = Service::new(webhooks, Arc::new(conversions), &with);
+        for webhook in webhooks {
+            service.open(webhook, &with);
+        }
         Fixture {
-            service: Service::new(webhooks, Arc::new(conversions), &with),
+            service,
             metrics,
             world,
             _api: api,

@@ -66,18 +66,17 @@ impl Served {
         let world = World::real();
         let cache = Cache::new(kube.clone(), world.clone(), CacheOptions::default());
         let client = Client::new(kube, cache.clone(), world.clone(), ClientOptions::default());
-        let service = Service::new(
-            &[webhook::validates(obey)],
-            Arc::new(Conversions::default()),
-            &Parts {
-                cache: &cache,
-                client: &client,
-                metrics: &Registry::new(),
-                namespaces: &Namespaces::All,
-                world: &world,
-                limits: Limits::default(),
-            },
-        );
+        let webhooks = [webhook::validates(obey)];
+        let with = Parts {
+            cache: &cache,
+            client: &client,
+            metrics: &Registry::new(),
+            namespaces: &Namespaces::All,
+            world: &world,
+            limits: Limits::default(),
+        };
+        let service = Service::new(&webhooks, Arc::new(Conversions::default()), &with);
+        service.open(&webhooks[0], &with);
         let (now, lifetimes) = (world.clock().wall(), Lifetimes::default());
         let authority = AuthorityKey::make("tests", now, &lifetimes, world.random()).unwrap();
         let names = Names::new("localhost", []);

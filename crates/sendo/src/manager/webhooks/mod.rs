@@ -17,10 +17,11 @@ use self::own::OwnCertificates;
 use super::Manager;
 use super::run::Life;
 use crate::certificates::Names;
+use crate::client::Client;
 use crate::error::Result;
 use crate::hostname::hostname;
 use crate::metrics::CertificateMetrics;
-use crate::object::ObjectKey;
+use crate::object::{Kind, ObjectKey};
 use crate::serve::Listener;
 use crate::tls::{Tls, TlsOptions};
 use crate::webhook::{Certificates, Conversions, Parts, Reached, Registration, Service, Webhook};
@@ -71,16 +72,17 @@ impl Life {
         let namespace = self.config.client.default_namespace();
         let reached = serving.reached.clone();
         let reached = reached.unwrap_or_else(|| Reached::by_service_of(&self.name, namespace));
-        let world = &self.worlds.servers;
-        let with = Parts {
-            cache: &self.cache,
-            client: &self.client(&self.name, world, None),
-            metrics: &self.metrics,
-            namespaces: &self.config.namespaces,
-            world,
-            limits: serving.limits,
-        };
+        let client = self.client(&self.name, &self.worlds.servers, None);
+        let with = self.parts_of_webhooks(&client);
         let service = Service::new(&webhooks, conversions.clone(), &with);
+        for webhook in &webhooks {
+            // A kind that is still to be installed cannot be watched yet.
+            let is_installed_first =
+                |kind: &Kind| self.config.install_kinds && manager.definitions.has(kind);
+            if !webhook.kinds().any(is_installed_first) {
+                service.open(webhook, &with);
+            }
+        }
         let registered = serving.in_process.as_ref();
         let registered = registered.map(|server| server.register(&reached, service.clone()));
         Some(Served {
@@ -92,6 +94,26 @@ impl Life {
             listening: None,
             authorities: None,
         })
+    }
+
+    /// Opens what the webhooks read of the program's kinds, which are installed.
+    pub(super) fn open_reads(&self, served: &Served) {
+        let client = self.client(&self.name, &self.worlds.servers, None);
+        let with = self.parts_of_webhooks(&client);
+        for webhook in &served.webhooks {
+            served.service.open(webhook, &with);
+        }
+    }
+
+    fn parts_of_webhooks<'a>(&'a self, client: &'a Client) -> Parts<'a> {
+        Parts {
+            cache: &self.cache,
+            client,
+            metrics: &self.metrics,
+            namespaces: &self.config.namespaces,
+            world: &self.worlds.servers,
+            limits: self.config.webhooks.limits,
+        }
     }
 
     /// Serves the webhooks where the config has an address for them.

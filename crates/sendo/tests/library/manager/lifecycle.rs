@@ -1,6 +1,6 @@
 //! Starts and stops: order, deadlines, failures, installed kinds, confined namespaces.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -11,10 +11,12 @@ use sendo::controller::Watches;
 use sendo::manager::DidNotStop;
 use sendo::predicate::generation_changed;
 use sendo::rights::Verb;
+use sendo::webhook::{self, Admission, Change, Denied, InProcess, Service};
 use sendo::{
     Action, Category, Context, Controller, Elected, Error, Index, Manager, ObjectExt, ObjectKey,
     Reader, Undeclared, everywhere, handler, on_leader, source,
 };
+use serde_json::json;
 
 use super::{Bar, Log, Place, SECOND, Tracing, metric};
 
@@ -191,6 +193,66 @@ async fn kinds_of_its_own_are_installed_brought_up_to_date_and_waited_for() {
     place.client.create(&bar).await.unwrap();
     place.pass(SECOND).await;
     assert_eq!(log.take(), ["b Some(3)"]);
+    place.end([running]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_webhook_reads_of_kinds_that_are_installed_is_watched_when_they_are() {
+    let place = Place::new(1).await;
+    let log = Log::default();
+    let seen = log.clone();
+    let mut config = place.config_losing("program", move |request| {
+        seen.add(request.uri().path());
+        false
+    });
+    config.install_kinds = true;
+    let called: Arc<OnceLock<Service>> = Arc::default();
+    let registered = called.clone();
+    config.webhooks.in_process = Some(InProcess::new(move |_, _, service| {
+        registered.set(service).unwrap();
+        Box::new(())
+    }));
+    // It counts the objects of its kind that it can see.
+    let validate = |_: Change<Bar>, cx: Admission| async move {
+        let seen = cx.list::<Bar>().count();
+        Err::<(), Denied>(Denied::because(format!("{seen} are there")))
+    };
+    let manager = Manager::new("program")
+        .defines::<Bar>()
+        .webhook(webhook::validates(validate).reads::<Bar>());
+    let running = manager.start(config).unwrap();
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u", "operation": "CREATE", "namespace": "default", "name": "b",
+            "kind": {"group": "example.dev", "version": "v1", "kind": "Bar"},
+            "resource": {"group": "example.dev", "version": "v1", "resource": "bars"},
+            "userInfo": {},
+            "object": {
+                "apiVersion": "example.dev/v1", "kind": "Bar",
+                "metadata": {"name": "b", "namespace": "default"}, "spec": {},
+            },
+        },
+    });
+    let request = http::Request::post("/validate-example-dev-v1-bar")
+        .header("content-type", "application/json")
+        .body(review.to_string().into())
+        .unwrap();
+    // A review that comes before waits.
+    let answer = called.get().unwrap().call(request).await;
+    let answer = String::from_utf8_lossy(answer.body()).into_owned();
+    assert!(answer.contains("0 are there"), "{answer}");
+    running.ready().await;
+    let requests = log.take();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let installed = requests
+        .iter()
+        .rposition(|one| one.starts_with(definitions));
+    let watched = requests
+        .iter()
+        .position(|one| one == "/apis/example.dev/v1/bars");
+    assert!(installed.is_some() && installed < watched, "{requests:?}");
     place.end([running]).await;
 }
 
