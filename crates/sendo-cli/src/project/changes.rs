@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 #[cfg(feature = "add")]
-use super::diff::unified_diff;
+use sendo::manifests::unified_diff;
+
 use super::rustfmt::run_rustfmt;
 use crate::template::NewFile;
 
@@ -154,7 +155,10 @@ impl Changes {
     pub(crate) fn diff(&self) -> String {
         let files = self.files.iter();
         files
-            .map(|(path, change)| unified_diff(path, change.before(), change.after()))
+            .map(|(path, change)| {
+                let path = path.display().to_string();
+                unified_diff(&path, change.before(), change.after())
+            })
             .collect()
     }
 

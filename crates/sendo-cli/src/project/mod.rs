@@ -1,8 +1,6 @@
 //! The files of a project, and changes of them.
 
 mod changes;
-#[cfg(feature = "add")]
-mod diff;
 mod git;
 mod manifest;
 mod rustfmt;

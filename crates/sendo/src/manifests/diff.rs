@@ -16,8 +16,9 @@ enum Line<'a> {
     Added(&'a str),
 }
 
-/// The change of a file; a side that is `None` has no such file.
-pub(super) fn unified_diff(file: &str, before: Option<&str>, after: Option<&str>) -> String {
+/// The change of a text file in the form of `diff -u`, with three lines around what differs. A side
+/// that is `None` has no such file.
+pub fn unified_diff(file: &str, before: Option<&str>, after: Option<&str>) -> String {
     let side = |name: &str, text: Option<&str>| match text {
         Some(_) => format!("{name}/{file}"),
         None => "/dev/null".to_owned(),
@@ -136,7 +137,13 @@ mod tests {
         let diff = unified_diff("x", Some(before), Some(after));
         let expected = "--- a/x\n+++ b/x\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+new\n 6\n 7\n 8\n";
         assert_eq!(diff, expected);
+    }
+
+    #[test]
+    fn a_file_that_comes_or_goes_has_one_side() {
         let new = unified_diff("x", None, Some("a\n"));
         assert_eq!(new, "--- /dev/null\n+++ b/x\n@@ -0,0 +1,1 @@\n+a\n");
+        let gone = unified_diff("x", Some("a\n"), None);
+        assert_eq!(gone, "--- a/x\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-a\n");
     }
 }

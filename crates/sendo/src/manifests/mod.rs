@@ -41,6 +41,7 @@ use std::path::PathBuf;
 
 use crate::manager::Manager;
 
+pub use diff::unified_diff;
 pub use files::{Difference, Files};
 pub use options::{Extra, Options};
 
