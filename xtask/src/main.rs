@@ -9,6 +9,7 @@ mod codegen;
 mod deny;
 mod e2e;
 mod features;
+mod go_tools;
 mod golden;
 mod manifests;
 mod metadata;

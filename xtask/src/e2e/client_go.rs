@@ -7,6 +7,7 @@ use std::process::Command;
 use super::play::Stage;
 use super::report::Step;
 use super::{cluster, go_program};
+use crate::go_tools;
 
 /// Its name in the report.
 pub(super) const NAME: &str = "client-go";
@@ -25,7 +26,7 @@ pub(super) struct Program {
 ///
 /// When a build fails.
 pub(super) fn build(release: bool) -> anyhow::Result<Option<Program>> {
-    if !go_program::is_installed() {
+    if !go_tools::is_go_installed() {
         return Ok(None);
     }
     let candidate = cluster::build("bar", "bar", release)?;

@@ -10,6 +10,7 @@ use std::process::Command;
 use super::go_program;
 use super::play::Stage;
 use super::report::Step;
+use crate::go_tools;
 
 /// Its name in the report.
 pub(super) const NAME: &str = "extensions";
@@ -27,7 +28,7 @@ pub(super) struct Program {
 /// When a build fails.
 pub(super) fn build(neighbour: &Path) -> anyhow::Result<Option<Program>> {
     const METRICS_SERVER: &str = "sigs.k8s.io/metrics-server/cmd/metrics-server";
-    if !go_program::is_installed() {
+    if !go_tools::is_go_installed() {
         return Ok(None);
     }
     Ok(Some(Program {

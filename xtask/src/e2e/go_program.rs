@@ -1,6 +1,6 @@
 //! Builds and runs the programs in Go, which print a line of JSON for each step that is over.
 
-use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,12 +9,6 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::report::{Step, StepResult};
-
-/// Whether Go is installed.
-pub(super) fn is_installed() -> bool {
-    let version = Command::new("go").arg("version").output();
-    !version.is_err_and(|error| error.kind() == ErrorKind::NotFound)
-}
 
 /// Builds a package of the module in this folder of `xtask`, as a program beside `neighbour`.
 ///

@@ -30,13 +30,17 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     };
     let folder = tempfile::tempdir()?;
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("a workspace")?;
     for example in EXAMPLES {
         let program = Program::build(example)?;
+        let samples = workspace.join("examples").join(example).join("samples");
         let folder = folder.path().join(example);
         let plain = program.print(&[EXTRAS])?;
         check_chart(&tools, &program, &folder.join("chart"), &plain)?;
         check_kustomization(&tools, &program, &folder.join("kustomize"), &plain)?;
-        check_bundle(&tools, &program, &folder.join("bundle"))?;
+        check_bundle(&tools, &program, &folder.join("bundle"), &samples)?;
         println!(
             "{example}: {} objects, a chart, a kustomization and a bundle",
             plain.len()
@@ -75,9 +79,9 @@ impl Program {
 
 fn check_chart(tools: &Tools, program: &Program, chart: &Path, plain: &Objects) -> Result<()> {
     program.write("helm", chart, &[EXTRAS])?;
-    output(tools.helm().args(["lint", "--strict"]).arg(chart))?;
+    output(tools.helm()?.args(["lint", "--strict"]).arg(chart))?;
     let template = |flags: &[&str]| -> Result<Objects> {
-        let mut command = tools.helm();
+        let mut command = tools.helm()?;
         command.args(["template", "release"]).arg(chart).args(flags);
         objects(&output(&mut command)?)
     };
@@ -109,7 +113,7 @@ fn check_chart(tools: &Tools, program: &Program, chart: &Path, plain: &Objects) 
     refuse_differences(&expected, &rendered).context("of the chart with values")?;
 
     let unknown = tools
-        .helm()
+        .helm()?
         .args(["template", "release"])
         .arg(chart)
         .arg("--set=replica=2")
@@ -184,8 +188,9 @@ fn check_kustomization(
     refuse_differences(&elsewhere, &build()?).context("of the kustomization in another namespace")
 }
 
-fn check_bundle(tools: &Tools, program: &Program, folder: &Path) -> Result<()> {
-    program.write("bundle", folder, &[EXTRAS])?;
+fn check_bundle(tools: &Tools, program: &Program, folder: &Path, samples: &Path) -> Result<()> {
+    let samples = format!("--samples={}", samples.display());
+    program.write("bundle", folder, &[EXTRAS, &samples])?;
     let mut validate = tools.validator();
     validate
         .args(["manifests", "--object_validate", "--operatorhub_validate"])

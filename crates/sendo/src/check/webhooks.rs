@@ -34,13 +34,17 @@ pub(super) async fn check(
         "apply what `{} manifests` prints, or `sendo deploy`",
         manager.name()
     );
+    let mut reached = Vec::new();
     if let Some(wanted) = &wanted.mutating {
-        check_configuration(client, wanted, &apply, report).await?;
+        reached.push(check_configuration(client, wanted, &apply, report).await?);
     }
     if let Some(wanted) = &wanted.validating {
-        check_configuration(client, wanted, &apply, report).await?;
+        reached.push(check_configuration(client, wanted, &apply, report).await?);
     }
-    check_service(client, service.name(), &options.namespace, &apply, report).await?;
+    // A program that is run by hand registers its own address, and has no Service.
+    if reached.is_empty() || !reached.iter().all(|one| *one == ReachedBy::Url) {
+        check_service(client, service.name(), &options.namespace, &apply, report).await?;
+    }
     for definition in manager.definitions() {
         call(client, definition, report).await?;
     }
@@ -75,12 +79,19 @@ macro_rules! configuration {
 configuration!(MutatingWebhookConfiguration);
 configuration!(ValidatingWebhookConfiguration);
 
+/// How the cluster's configuration reaches all webhooks of a phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReachedBy {
+    Service,
+    Url,
+}
+
 async fn check_configuration<C: Configuration>(
     client: &Client,
     wanted: &C,
     apply: &str,
     report: &mut Report,
-) -> Result<()> {
+) -> Result<ReachedBy> {
     let about = format!("{} {}", Kind::of::<C>().kind, wanted.name());
     let found = match Api::<C>::all(client.clone()).get_opt(wanted.name()).await {
         Ok(Some(found)) => found,
@@ -90,9 +101,12 @@ async fn check_configuration<C: Configuration>(
                 "it is not in the cluster: nothing calls the webhooks",
                 apply,
             );
-            return Ok(());
+            return Ok(ReachedBy::Service);
         }
-        Err(error) => return report.unreadable(&about, error),
+        Err(error) => {
+            report.unreadable(&about, error)?;
+            return Ok(ReachedBy::Service);
+        }
     };
     let (wanted, found) = (wanted.parts(), found.parts());
     for (name, (config, rules)) in &wanted {
@@ -139,7 +153,11 @@ async fn check_configuration<C: Configuration>(
             apply,
         );
     }
-    Ok(())
+    let mut configs = found.values().map(|(config, _)| config);
+    Ok(match configs.all(|config| config.url.is_some()) {
+        true => ReachedBy::Url,
+        false => ReachedBy::Service,
+    })
 }
 
 async fn check_service(

@@ -452,6 +452,61 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_program_with_flags_of_its_own_has_the_subcommands_and_takes_its_flags_after_them() {
+        #[derive(Parser)]
+        struct Flags {
+            #[arg(long, global = true, default_value_t = 60)]
+            every: u64,
+            #[command(flatten)]
+            common: Args,
+        }
+        let parse = |flags: &[&str]| Flags::try_parse_from([&["program"], flags].concat());
+        let flags = parse(&["check", "--namespace=a", "--every=5", "--context=c"]).unwrap();
+        assert_eq!(flags.every, 5);
+        assert_eq!(flags.common.context.as_deref(), Some("c"));
+        let Some(Command::Check(check)) = flags.common.command else {
+            panic!("{:?}", flags.common.command);
+        };
+        assert_eq!(check.namespace.as_deref(), Some("a"));
+
+        let flags = parse(&[
+            "--every=5",
+            "manifests",
+            "--argument=--every=5",
+            "--resync=9",
+        ]);
+        let common = flags.unwrap().common;
+        assert_eq!(common.to_flags(), ["--resync=9"]);
+        let Some(Command::Manifests(manifests)) = common.command else {
+            panic!("{:?}", common.command);
+        };
+        assert_eq!(manifests.arguments, ["--every=5"]);
+        assert!(parse(&["run"]).is_ok() && parse(&[]).unwrap().common.command.is_none());
+        assert!(parse(&["manifest"]).is_err());
+    }
+
+    #[test]
+    fn what_a_catalog_shows_is_checked_when_it_is_read() {
+        let maintainer = "--maintainer=Ann Bee <ann@example.dev>";
+        let link = "--link=Guide=https://example.dev/?a=b";
+        let args = parse(&["manifests", maintainer, link]).unwrap();
+        let Some(Command::Manifests(manifests)) = args.command else {
+            panic!("{:?}", args.command);
+        };
+        let pair = |a: &str, b: &str| [(a.to_owned(), b.to_owned())];
+        let catalog = manifests.catalog;
+        assert_eq!(catalog.maintainers, pair("Ann Bee", "ann@example.dev"));
+        assert_eq!(catalog.links, pair("Guide", "https://example.dev/?a=b"));
+        for (wrong, fix) in [
+            ("--maintainer=Ann", "such as `Ann <ann@example.dev>`"),
+            ("--link=Guide", "such as `Guide=https://example.dev/guide`"),
+        ] {
+            let refused = parse(&["manifests", wrong]).unwrap_err().to_string();
+            assert!(refused.contains(fix), "{refused}");
+        }
+    }
+
     /// Lines of a log.
     #[derive(Clone, Default)]
     struct Lines(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);

@@ -11,7 +11,7 @@ use crate::check::{self, Severity};
 use crate::client::connect;
 use crate::error::{Error, Result};
 use crate::manager::{Manager, RightsOptions, ServedWebhooks, longest_stop};
-use crate::manifests::{Extra, Format, Options};
+use crate::manifests::{Catalog, Extra, Format, Icon, ManifestError, Options};
 use crate::webhook::Reached;
 
 /// Print what deploys the program: kinds, rights, Deployment, Services, webhooks
@@ -25,6 +25,7 @@ use crate::webhook::Reached;
   manifests --output deploy                  one file for each concern
   manifests --check deploy                   fails if they are not what would be printed
   manifests --format helm --output chart     image, replicas, resources as values
+  manifests --format bundle --samples samples --output bundle
   manifests --namespaces a,b                 rights in these two only")]
 #[command(next_help_heading = "What is deployed")]
 pub struct Manifests {
@@ -68,6 +69,56 @@ pub struct Manifests {
     /// Compare with the files of this folder: prints what differs, and fails then
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub check: Option<PathBuf>,
+
+    /// What a catalog of operators shows of the program.
+    #[command(flatten)]
+    pub catalog: CatalogFlags,
+}
+
+/// What a catalog of operators shows of the program, for `--format bundle`.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "For --format bundle")]
+pub struct CatalogFlags {
+    /// Take the program's objects in the YAML files of this folder as examples for users
+    #[arg(long, value_name = "DIR")]
+    pub samples: Option<PathBuf>,
+
+    /// Who provides the program [default: its name]
+    #[arg(long, value_name = "NAME")]
+    pub provider: Option<String>,
+
+    /// Who maintains it; can be given several times
+    #[arg(long = "maintainer", value_name = "NAME <EMAIL>", value_parser = maintainer)]
+    pub maintainers: Vec<(String, String)>,
+
+    /// A page about it; can be given several times
+    #[arg(long = "link", value_name = "TITLE=URL", value_parser = link)]
+    pub links: Vec<(String, String)>,
+
+    /// Its picture: .svg, .png, .jpg or .gif
+    #[arg(long, value_name = "FILE")]
+    pub icon: Option<PathBuf>,
+}
+
+impl CatalogFlags {
+    fn is_given(&self) -> bool {
+        self.samples.is_some()
+            || self.provider.is_some()
+            || self.icon.is_some()
+            || !(self.maintainers.is_empty() && self.links.is_empty())
+    }
+
+    fn read(&self, manager: &Manager) -> Result<Catalog, ManifestError> {
+        let samples = self.samples.as_ref();
+        let samples = samples.map(|folder| Catalog::read_samples(manager, folder));
+        Ok(Catalog {
+            provider: self.provider.clone(),
+            maintainers: self.maintainers.clone(),
+            links: self.links.clone(),
+            icon: self.icon.as_deref().map(Icon::read).transpose()?,
+            samples: samples.transpose()?.unwrap_or_default(),
+        })
+    }
 }
 
 /// Print the program's own kinds, as CustomResourceDefinitions
@@ -117,7 +168,14 @@ pub enum Output {
 
 impl Manifests {
     pub(super) fn run(&self, manager: &Manager, args: &Args) -> Result<()> {
-        let files = manager.manifests(&self.options(manager, args), self.format);
+        if self.format != Format::Bundle && self.catalog.is_given() {
+            return Err(Error::terminal(
+                "what a catalog shows is in a bundle alone: add `--format bundle`, or leave out --samples, --provider, --maintainer, --link and --icon",
+            ));
+        }
+        let mut options = self.options(manager, args);
+        options.catalog = self.catalog.read(manager).map_err(Error::terminal)?;
+        let files = manager.manifests(&options, self.format);
         let files = files.map_err(Error::terminal)?;
         if let Some(folder) = &self.check {
             let differences = files.differences_in(folder).map_err(Error::terminal)?;
@@ -163,6 +221,7 @@ impl Manifests {
                 seconds(args.shutdown_timeout),
                 seconds(args.lease_duration),
             ),
+            catalog: defaults.catalog,
         }
     }
 }
@@ -187,6 +246,32 @@ fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(format!("`{text}` is not `NAME=VALUE`, such as `REGION=eu`")),
+    }
+}
+
+fn maintainer(text: &str) -> Result<(String, String), String> {
+    let parts = text
+        .trim()
+        .strip_suffix('>')
+        .and_then(|rest| rest.split_once('<'));
+    match parts.map(|(name, address)| (name.trim(), address.trim())) {
+        Some((name, address)) if !name.is_empty() && address.contains('@') => {
+            Ok((name.to_owned(), address.to_owned()))
+        }
+        _ => Err(format!(
+            "`{text}` is not `NAME <EMAIL>`, such as `Ann <ann@example.dev>`"
+        )),
+    }
+}
+
+fn link(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((title, url)) if !title.is_empty() && url.contains("://") => {
+            Ok((title.to_owned(), url.to_owned()))
+        }
+        _ => Err(format!(
+            "`{text}` is not `TITLE=URL`, such as `Guide=https://example.dev/guide`"
+        )),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::manager::{LET_GO, Manager};
 
 pub use args::Args;
-pub use describe::{Check, Crds, Manifests, Output};
+pub use describe::{CatalogFlags, Check, Crds, Manifests, Output};
 
 use edge::Edge;
 

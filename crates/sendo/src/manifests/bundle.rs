@@ -148,12 +148,7 @@ fn service_version(model: &Model<'_>, version: &str) -> Value {
         "description": description,
         "version": version,
         "maturity": "stable",
-        "provider": {"name": name},
-        "maintainers": [{"name": name, "email": format!("{name}@example.com")}],
-        "keywords": ["controller"],
         "minKubeVersion": "1.29.0",
-        "links": [{"name": name, "url": "https://kubernetes.io/docs/concepts/extend-kubernetes/operator/"}],
-        "icon": [{"base64data": ICON, "mediatype": "image/svg+xml"}],
         "installModes": [
             {"type": "OwnNamespace", "supported": false},
             {"type": "SingleNamespace", "supported": false},
@@ -170,6 +165,7 @@ fn service_version(model: &Model<'_>, version: &str) -> Value {
             },
         },
     });
+    model.options.catalog.add_to(&mut spec, name);
     let definitions = webhook_definitions(model);
     if !definitions.is_empty() {
         spec["webhookdefinitions"] = definitions.into();
@@ -179,11 +175,9 @@ fn service_version(model: &Model<'_>, version: &str) -> Value {
         "kind": "ClusterServiceVersion",
         "metadata": {
             "name": format!("{name}.v{version}"),
-            "namespace": "placeholder",
             "annotations": {
-                "alm-examples": "[]",
+                "alm-examples": model.options.catalog.examples(),
                 "capabilities": "Basic Install",
-                "categories": "Application Runtime",
                 "containerImage": model.image,
                 "description": description,
             },
@@ -349,7 +343,3 @@ fn webhook_definitions(model: &Model<'_>) -> Vec<Value> {
     }
     all
 }
-
-/// An empty picture: a bundle must have one.
-const ICON: &str =
-    "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHdpZHRoPSIxIiBoZWlnaHQ9IjEiLz4=";

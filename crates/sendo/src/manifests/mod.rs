@@ -22,6 +22,7 @@
 //! chapter on [rights and manifests](crate::guide::rights_and_manifests).
 
 mod bundle;
+mod catalog;
 mod diff;
 mod files;
 mod helm;
@@ -41,6 +42,7 @@ use std::path::PathBuf;
 
 use crate::manager::Manager;
 
+pub use catalog::{Catalog, Icon};
 pub use diff::unified_diff;
 pub use files::{Difference, Files};
 pub use options::{Extra, Options};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::InvalidOption;
+use super::{Catalog, InvalidOption};
 use crate::cache::Namespaces;
 use crate::manager::Manager;
 use crate::webhook::Certificates;
@@ -40,6 +40,8 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// How long its pods have to end before they are killed, from the program's own limits.
     pub grace_period: Duration,
+    /// What a catalog of operators shows of it: for a bundle alone.
+    pub catalog: Catalog,
 }
 
 /// What is printed only when it is asked for.
@@ -73,6 +75,7 @@ impl Options {
                 Duration::from_secs(30),
                 Duration::from_secs(15),
             ),
+            catalog: Catalog::default(),
         }
     }
 

@@ -422,3 +422,76 @@ fn a_bundle_has_what_its_manager_makes_in_one_file() {
         "{others}"
     );
 }
+
+#[test]
+fn a_bundle_shows_what_it_was_told_and_nothing_made_up() {
+    let text = |options: &Options| {
+        let files = printed(options, Format::Bundle);
+        let version = files.get("manifests/shops.clusterserviceversion.yaml");
+        version.unwrap().to_owned()
+    };
+    let plain = text(&Options::new(&program()));
+    for made_up in [
+        "example.com",
+        "placeholder",
+        "maintainers",
+        "links",
+        "icon",
+        "keywords",
+    ] {
+        assert!(!plain.contains(made_up), "{made_up}: {plain}");
+    }
+    let plain = &documents(&plain)[0];
+    assert_eq!(plain["metadata"]["annotations"]["alm-examples"], "[]");
+    assert_eq!(plain["spec"]["provider"]["name"], "shops");
+
+    let folder = tempfile::tempdir().unwrap();
+    let sample =
+        "apiVersion: example.dev/v1\nkind: Shop\nmetadata:\n  name: corner\nspec:\n  shelves: 3\n";
+    let other = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: key\n";
+    fs::write(
+        folder.path().join("shop.yaml"),
+        format!("{other}---\n{sample}"),
+    )
+    .unwrap();
+    fs::write(folder.path().join("notes.txt"), "{").unwrap();
+    let icon = folder.path().join("shop.svg");
+    fs::write(&icon, "<svg/>").unwrap();
+    let options = Options {
+        catalog: Catalog {
+            provider: Some("Harbour".to_owned()),
+            maintainers: vec![("Ann".to_owned(), "ann@example.dev".to_owned())],
+            links: vec![("Guide".to_owned(), "https://example.dev".to_owned())],
+            icon: Some(Icon::read(&icon).unwrap()),
+            samples: Catalog::read_samples(&program(), folder.path()).unwrap(),
+        },
+        ..Options::new(&program())
+    };
+    let told = &documents(&text(&options))[0];
+    let examples = told["metadata"]["annotations"]["alm-examples"].as_str();
+    let examples: Value = serde_json::from_str(examples.unwrap()).unwrap();
+    assert_eq!(examples.as_array().unwrap().len(), 1, "{examples}");
+    assert_eq!(examples[0]["spec"]["shelves"], 3);
+    let spec = &told["spec"];
+    assert_eq!(spec["provider"]["name"], "Harbour");
+    assert_eq!(spec["maintainers"][0]["email"], "ann@example.dev");
+    assert_eq!(spec["links"][0]["url"], "https://example.dev");
+    assert_eq!(spec["icon"][0]["mediatype"], "image/svg+xml");
+}
+
+#[test]
+fn samples_and_icons_that_a_catalog_does_not_take_are_refused_with_the_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = Catalog::read_samples(&program(), folder.path()).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("no object of the program's kinds"),
+        "{refused}"
+    );
+    fs::write(folder.path().join("shop.yaml"), "a: [").unwrap();
+    let refused = Catalog::read_samples(&program(), folder.path()).unwrap_err();
+    assert!(refused.to_string().contains("shop.yaml"), "{refused}");
+    let refused = Icon::read(&folder.path().join("shop.bmp")).unwrap_err();
+    assert!(refused.to_string().contains(".svg, .png"), "{refused}");
+}
