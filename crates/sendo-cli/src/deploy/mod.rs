@@ -83,6 +83,14 @@ impl Deploy {
                     crate::api::name_of(object)
                 ));
             }
+            for definition in &mut objects {
+                if let Some(served) = leave_conversion_out(definition) {
+                    screen.say(format!(
+                        "left out: the conversions of {}, for the same reason; {served} alone is served",
+                        crate::api::name_of(definition)
+                    ));
+                }
+            }
         }
         let conflicts = match self.force_conflicts {
             true => Conflicts::Overwrite,
@@ -129,6 +137,23 @@ fn is_webhook_configuration(object: &Value) -> bool {
         && text(object, "/kind").ends_with("WebhookConfiguration")
 }
 
+/// Takes the conversion webhook out of a definition, and leaves the version that is stored, which
+/// needs none; its name, if there was such a webhook.
+fn leave_conversion_out(definition: &mut Value) -> Option<String> {
+    if text(definition, "/spec/conversion/strategy") != "Webhook" {
+        return None;
+    }
+    definition["spec"].as_object_mut()?.remove("conversion");
+    let mut stored = None;
+    for version in definition["spec"]["versions"].as_array_mut()? {
+        match version["storage"] == true {
+            true => stored = Some(text(version, "/name").to_owned()),
+            false => version["served"] = json!(false),
+        }
+    }
+    stored
+}
+
 /// Whether the cluster's nodes run no containers, as those of `sendo up` do not.
 async fn has_simulated_nodes(api: &crate::api::Api) -> bool {
     // Who may not read nodes is told nothing about them.
@@ -158,4 +183,31 @@ fn refuse_objects(found: &[(String, Vec<String>)], flag: &str) -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_its_conversion_a_kind_is_served_as_it_is_stored() {
+        let versions = json!([
+            {"name": "v1alpha1", "served": true, "storage": false},
+            {"name": "v1", "served": true, "storage": true},
+        ]);
+        let mut converted = json!({"spec": {
+            "conversion": {"strategy": "Webhook", "webhook": {}},
+            "versions": versions,
+        }});
+        assert_eq!(leave_conversion_out(&mut converted).as_deref(), Some("v1"));
+        let expected = json!({"spec": {"versions": [
+            {"name": "v1alpha1", "served": false, "storage": false},
+            {"name": "v1", "served": true, "storage": true},
+        ]}});
+        assert_eq!(converted, expected);
+        let plain = json!({"spec": {"versions": versions}});
+        let mut kept = plain.clone();
+        assert_eq!(leave_conversion_out(&mut kept), None);
+        assert_eq!(kept, plain);
+    }
 }

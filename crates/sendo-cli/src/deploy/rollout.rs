@@ -244,10 +244,15 @@ async fn reasons(api: &Api, workload: &Value) -> String {
 /// What keeps a pod from being ready.
 fn pod_reasons(pod: &Value) -> Vec<String> {
     let mut reasons = Vec::new();
-    for condition in pod["status"]["conditions"].as_array().into_iter().flatten() {
+    let conditions = pod["status"]["conditions"].as_array();
+    for condition in conditions.into_iter().flatten() {
         if text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False" {
             reasons.push(format!("is on no node: {}", text(condition, "/message")));
         }
+    }
+    let is_looked_at = conditions.is_some_and(|conditions| !conditions.is_empty());
+    if text(pod, "/spec/nodeName").is_empty() && !is_looked_at {
+        reasons.push("is on no node, and no scheduler has looked at it".to_owned());
     }
     let statuses = ["initContainerStatuses", "containerStatuses"];
     let statuses = statuses
@@ -342,5 +347,10 @@ mod tests {
             "ended with status 1, Error",
         ];
         assert_eq!(pod_reasons(&pod), expected);
+        let new = json!({"spec": {}, "status": {"phase": "Pending"}});
+        assert_eq!(
+            pod_reasons(&new),
+            ["is on no node, and no scheduler has looked at it"]
+        );
     }
 }

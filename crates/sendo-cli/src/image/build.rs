@@ -1,4 +1,4 @@
-//! The program, built for release.
+//! The program, built by cargo.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,11 +9,11 @@ use serde_json::{Deserializer, Value};
 use crate::program::{NO_CARGO, cargo_command};
 use crate::project::Project;
 
-/// Has cargo build the program, which shows its progress; where it is.
-pub(super) fn release(project: &Project) -> Result<PathBuf> {
+/// Has cargo build the program with a profile, and show its progress; where it is.
+pub(super) fn program(project: &Project, profile: &str) -> Result<PathBuf> {
     let program = project.program();
     let output = cargo_command(&project.root)
-        .args(["build", "--release", "--bin", &program])
+        .args(["build", "--profile", profile, "--bin", &program])
         .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -68,6 +68,15 @@ pub(crate) struct MakeImage {
     #[arg(long = "binary", value_name = "PLATFORM=PATH", value_parser = platform_and_path)]
     binaries: Vec<(Platform, PathBuf)>,
 
+    /// Build the program with this profile of cargo: `dev` takes what `cargo build` has built
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "release",
+        conflicts_with = "binaries"
+    )]
+    profile: String,
+
     /// Add a label, and an annotation of the same name
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = name_and_value)]
     labels: Vec<(String, String)>,
@@ -91,7 +100,10 @@ impl MakeImage {
         let screen = self.format.progress();
         let programs = match self.binaries.is_empty() {
             false => self.binaries.clone(),
-            true => vec![(Platform::of_this_machine()?, build::release(&project)?)],
+            true => vec![(
+                Platform::of_this_machine()?,
+                build::program(&project, &self.profile)?,
+            )],
         };
         let labels = self.labels(&project);
         let mut images = Vec::new();
@@ -224,10 +236,11 @@ fn image_of(project: &Project, platform: &Platform, path: &Path, labels: &Labels
     Ok(Image::new(platform.clone(), &entry, layers, labels, names))
 }
 
-/// Beside the folder of the release build: `target/image/bar.tar`.
+/// Beside the folders of the builds: `target/image/bar.tar`.
 fn default_path(project: &Project, program: &Path) -> PathBuf {
     let built = program.parent().and_then(Path::parent);
-    let built = built.filter(|folder| folder.join("release").is_dir());
+    // Cargo marks its target folder.
+    let built = built.filter(|folder| folder.join("CACHEDIR.TAG").is_file());
     let target = built.map_or_else(|| project.root.join("target"), Path::to_owned);
     target.join("image").join(format!("{}.tar", project.name))
 }
