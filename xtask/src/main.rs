@@ -14,6 +14,7 @@ mod golden;
 mod manifests;
 mod metadata;
 mod msrv;
+mod tutorial;
 
 #[derive(Parser)]
 #[command(name = "xtask", about = "Development tasks of this workspace")]
@@ -39,6 +40,7 @@ enum Task {
     Msrv,
     /// Compare decoded protobuf with the published JSON of the same objects.
     Golden,
+    Tutorial(tutorial::Options),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Task::Manifests => manifests::run(),
         Task::Msrv => msrv::run(),
         Task::E2e(options) => e2e::run(&options),
+        Task::Tutorial(options) => tutorial::run(&options),
         Task::Golden => golden::run(),
     };
     match result {

@@ -134,24 +134,47 @@ impl Drop for Server {
 ///
 /// When the build fails.
 pub(crate) fn build(package: &str, program: &str, release: bool) -> anyhow::Result<PathBuf> {
+    let mut flags = vec!["build", "--package", package, "--bin", program];
+    if release {
+        flags.push("--release");
+    }
+    build_with(&flags, program)
+}
+
+/// Builds a program with all its features, as the tests of the workspace have it: where these were
+/// built, nothing is left to do.
+///
+/// # Errors
+///
+/// When the build fails.
+pub(crate) fn build_for_tests(program: &str) -> anyhow::Result<PathBuf> {
+    let flags = ["test", "--workspace", "--no-run", "--test", "command"];
+    build_with(&flags, program)
+}
+
+fn build_with(flags: &[&str], program: &str) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--quiet", "--package", package, "--bin", program])
-        .arg("--message-format=json-render-diagnostics")
+        .args(flags)
+        .args(["--quiet", "--message-format=json-render-diagnostics"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stderr(Stdio::inherit());
-    if release {
-        command.arg("--release");
-    }
-    let output = command.output().context("run cargo build")?;
+    let output = command.output().context("run cargo")?;
     if !output.status.success() {
-        bail!("cargo build failed, {}", output.status);
+        bail!("cargo {} failed, {}", flags.join(" "), output.status);
     }
     // cargo prints the path of the file, which depends on the target folder.
     let messages = serde_json::Deserializer::from_slice(&output.stdout);
-    let executables = messages
-        .into_iter::<serde_json::Value>()
-        .filter_map(|message| Some(PathBuf::from(message.ok()?["executable"].as_str()?)));
-    executables.last().context("cargo built no executable")
+    let messages = messages.into_iter::<serde_json::Value>();
+    let executables = messages.filter_map(|message| {
+        let message = message.ok()?;
+        let is_program =
+            message["target"]["name"] == program && message["target"]["kind"][0] == "bin";
+        let path = message["executable"].as_str().filter(|_| is_program)?;
+        Some(PathBuf::from(path))
+    });
+    executables
+        .last()
+        .with_context(|| format!("cargo built no program `{program}`"))
 }

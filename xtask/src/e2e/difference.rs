@@ -9,7 +9,7 @@ const CONTEXT: usize = 3;
 
 /// What was printed, line by line, against what was expected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Difference {
+pub(crate) struct Difference {
     lines: Vec<Line>,
 }
 
@@ -25,7 +25,7 @@ enum Line {
 
 impl Difference {
     /// The alignment with the fewest lines that are missing or too many.
-    pub(super) fn new(expected: &Pattern, printed: &str) -> Self {
+    pub(crate) fn new(expected: &Pattern, printed: &str) -> Self {
         let printed: Vec<_> = printed.trim_end().lines().map(str::trim_end).collect();
         let wanted = expected.lines();
         let agrees: Vec<_> = wanted.iter().map(|line| line.matches(&printed)).collect();

@@ -18,7 +18,7 @@ const VERSION: (u32, u32) = (1, 36);
 ///
 /// When no kubectl is new enough and none can be installed; the error says what
 /// the user can do.
-pub(super) fn locate() -> anyhow::Result<PathBuf> {
+pub(crate) fn locate() -> anyhow::Result<PathBuf> {
     if let Some(chosen) = std::env::var_os("SENDO_KUBECTL") {
         let chosen = PathBuf::from(chosen);
         return match version(&chosen) {

@@ -33,41 +33,41 @@ const CLASSES: [(&str, &str); 9] = [
 const GAP: &str = "...";
 
 /// Texts that were kept, by name.
-pub(super) type Names = BTreeMap<String, String>;
+pub(crate) type Names = BTreeMap<String, String>;
 
 /// Puts the kept texts into a command or its input. A name that was not kept
 /// stays as it is: kubectl itself prints words such as `<none>`.
-pub(super) fn fill(text: &str, names: &Names) -> String {
+pub(crate) fn fill(text: &str, names: &Names) -> String {
     names.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("<{name}>"), value)
     })
 }
 
 /// Compares what was printed with the expected lines.
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     lines: Vec<Line>,
     kept: Vec<String>,
 }
 
 /// One of the expected lines.
-pub(super) struct Line {
+pub(crate) struct Line {
     text: String,
     expression: String,
 }
 
 impl Line {
     /// As it is written.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether it matches any lines.
-    pub(super) fn is_gap(&self) -> bool {
+    pub(crate) fn is_gap(&self) -> bool {
         self.text == GAP
     }
 
     /// For each of these lines, whether it matches.
-    pub(super) fn matches(&self, lines: &[&str]) -> Vec<bool> {
+    pub(crate) fn matches(&self, lines: &[&str]) -> Vec<bool> {
         let expression = compile(&self.expression);
         let matches = |line: &&str| !self.is_gap() && expression.is_match(&format!("{line}\n"));
         lines.iter().map(matches).collect()
@@ -80,7 +80,7 @@ impl Pattern {
     /// # Errors
     ///
     /// When a class is unknown or a name is kept twice.
-    pub(super) fn new(lines: &[String], names: &Names) -> anyhow::Result<Self> {
+    pub(crate) fn new(lines: &[String], names: &Names) -> anyhow::Result<Self> {
         let mut pattern = Self {
             lines: Vec::new(),
             kept: Vec::new(),
@@ -97,7 +97,7 @@ impl Pattern {
 
     /// What the pattern keeps, by name, if all agrees; spaces at the ends of
     /// lines say nothing.
-    pub(super) fn compare(&self, printed: &str) -> Option<Names> {
+    pub(crate) fn compare(&self, printed: &str) -> Option<Names> {
         let mut text = String::new();
         for line in printed.trim_end().lines() {
             text.push_str(line.trim_end());
@@ -113,7 +113,7 @@ impl Pattern {
     }
 
     /// The expected lines.
-    pub(super) fn lines(&self) -> &[Line] {
+    pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }
 
@@ -160,7 +160,9 @@ impl Pattern {
         if let Some(value) = names.get(inside) {
             return Ok(Some((regex::escape(value), after)));
         }
-        let Some((name, wanted)) = inside.split_once(':') else {
+        // `::` is a path of Rust.
+        let parts = inside.split_once(':');
+        let Some((name, wanted)) = parts.filter(|(_, rest)| !rest.starts_with(':')) else {
             return Ok(None);
         };
         if !name.chars().all(|c| c.is_ascii_alphabetic()) {
