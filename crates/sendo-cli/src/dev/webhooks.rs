@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::lines::{Lines, Source};
-use crate::api::{Api, name_of, text};
+use crate::api::{Api, text};
 
 const CONFIGURATIONS: [&str; 2] = [
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
@@ -48,8 +48,7 @@ async fn try_forget(api: &Api, address: &str, lines: &Lines) -> Result<()> {
             let name = text(&found, "/metadata/name");
             let change = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
             api.merge(&format!("{DEFINITIONS}/{name}"), &change).await?;
-            let text = format!("{} is not converted any more", name_of(&found));
-            lines.say(Source::Dev, text);
+            lines.say(Source::Dev, format!("{name} is not converted any more"));
         }
     }
     Ok(())

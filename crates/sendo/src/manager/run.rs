@@ -6,6 +6,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{BoxFuture, FutureExt, join_all};
 use parking_lot::Mutex;
@@ -69,6 +70,7 @@ impl Manager {
         };
         let cache = Cache::new(config.client.clone(), worlds.caches.clone(), options);
         metrics.follow_cache(&cache);
+        let opened = Arc::new(AtomicBool::new(!config.install_kinds));
         let rate = config.rate.map(|rate| Arc::new(RateLimit::new(rate)));
         let (tell_ready, ready) = watch::channel(false);
         let (failures, failed) = mpsc::unbounded_channel();
@@ -87,6 +89,7 @@ impl Manager {
             parts: Parts::default(),
             elections: Arc::default(),
             probes: Probes::default(),
+            opened,
             failures,
             tell_ready,
         };
@@ -215,6 +218,8 @@ pub(super) struct Life {
     pub(super) parts: Parts,
     pub(super) elections: Arc<Mutex<Vec<Election>>>,
     pub(super) probes: Probes,
+    /// Whether the sources are open, if kinds are installed before.
+    opened: Arc<AtomicBool>,
     pub(super) failures: mpsc::UnboundedSender<Error>,
     tell_ready: watch::Sender<bool>,
 }
@@ -283,6 +288,7 @@ impl Life {
             leader,
             alone,
         } = groups;
+        self.opened.store(true, Ordering::Release);
         start_group(everywhere.work, &self.failures);
         let mut recorder = None;
         for Group { election, work } in alone.into_iter().chain([leader]) {
@@ -373,9 +379,16 @@ impl Life {
     /// Serves metrics and probes, where the config has addresses for them.
     async fn serve(&self, checks: Vec<Check>) -> Result<()> {
         let probes = self.probes.clone();
-        let cache = self.cache.clone();
+        let (cache, opened) = (self.cache.clone(), self.opened.clone());
         probes.ready.add_with_remarks("caches", move || {
-            let Readiness { obstacles, remarks } = cache.readiness();
+            let Readiness {
+                mut obstacles,
+                remarks,
+            } = cache.readiness();
+            // As long as nothing is watched, no watch fails.
+            if !opened.load(Ordering::Acquire) {
+                obstacles.push("the program's kinds are not installed yet".to_owned());
+            }
             async move {
                 match obstacles.is_empty() {
                     true => Ok(remarks.join("; ")),

@@ -80,6 +80,31 @@ async fn readiness_follows_caches_and_election_and_says_what_is_missing() {
     place.end([running]).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_program_is_not_ready_before_its_kinds_are_installed() {
+    let place = Place::new(1).await;
+    let away = Arc::new(AtomicBool::new(true));
+    let is_lost = away.clone();
+    let mut config = place.config_losing("program", move |_| is_lost.load(Ordering::Relaxed));
+    config.install_kinds = true;
+    let controller =
+        Controller::new::<Bar>().reconcile(|_: Arc<Bar>, _: Context| async { Ok(Action::done()) });
+    let manager = Manager::new("program")
+        .defines::<Bar>()
+        .controller(controller);
+    let running = manager.start(config).unwrap();
+    let lines = async || report(&running.probes().ready).await.lines();
+    place.pass(SECOND).await;
+    assert_eq!(
+        lines().await,
+        "[-]caches failed: the program's kinds are not installed yet\n"
+    );
+    away.store(false, Ordering::Relaxed);
+    running.ready().await;
+    assert_eq!(lines().await, "[+]caches ok\n");
+    place.end([running]).await;
+}
+
 /// A program that watches ConfigMaps and Secrets, until the API server is `away`.
 fn watching_two_kinds(place: &Place, away: &Arc<AtomicBool>) -> Running {
     let controller = Controller::new::<ConfigMap>()
