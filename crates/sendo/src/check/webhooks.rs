@@ -19,6 +19,10 @@ use crate::error::Result;
 use crate::manager::Manager;
 use crate::object::{Kind, ObjectExt, Typed};
 
+/// How a program of this library begins when it answers that it cannot convert an object
+/// (`webhook/convert.rs`).
+const CANNOT_CONVERT: &str = "failed: cannot convert ";
+
 pub(super) async fn check(
     manager: &Manager,
     client: &Client,
@@ -231,9 +235,7 @@ async fn call(
         let Err(kube::Error::Api(status)) = api.create(&dry_run, &object).await else {
             continue;
         };
-        // What is wrong with the object itself was to be expected.
-        let failed = ["failed calling webhook", "conversion webhook for"];
-        if failed.iter().any(|words| status.message.contains(words)) {
+        if is_unreached(&status.message) {
             report.error(
                 &format!("webhooks of {}", definition.name()),
                 format!("the API server does not reach them: {}", status.message),
@@ -243,4 +245,38 @@ async fn call(
         }
     }
     Ok(())
+}
+
+/// Whether a call failed on its way. What is wrong with the object itself was to be expected, and
+/// told by the program that was reached.
+fn is_unreached(message: &str) -> bool {
+    let has = |words: &str| message.contains(words);
+    has("failed calling webhook") || has("conversion webhook for") && !has(CANNOT_CONVERT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_refuses_the_object_was_reached() {
+        let conversion = "conversion webhook for example.dev/v1, Kind=Bar failed: ";
+        for (message, unreached) in [
+            (
+                "Internal error occurred: failed calling webhook \"a.b.c\": connection refused",
+                true,
+            ),
+            (
+                &format!("{conversion}Post \"https://a.b.svc:443/convert?timeout=30s\": refused"),
+                true,
+            ),
+            (
+                &format!("{conversion}cannot convert Bar \"a\": missing field `x`"),
+                false,
+            ),
+            ("admission webhook \"a.b.c\" denied the request: no", false),
+        ] {
+            assert_eq!(is_unreached(message), unreached, "{message}");
+        }
+    }
 }

@@ -32,7 +32,7 @@ pub enum Command {
     /// Run the program, as without a subcommand
     Run,
     /// Print what deploys the program: kinds, rights, Deployment, Services, webhooks
-    Manifests(Manifests),
+    Manifests(Box<Manifests>),
     /// Print the program's own kinds, as CustomResourceDefinitions
     Crds(Crds),
     /// Ask a cluster whether the program could run there: kinds, rights, webhooks
