@@ -32,8 +32,8 @@ const TURN: Duration = Duration::from_secs(1);
 const START: Duration = Duration::from_secs(60);
 
 const LABEL: &str = "bench.sendo.example/seen";
-const VALIDATE: &str = "/validate--v1-pod";
-const DEFAULT: &str = "/mutate--v1-pod";
+const VALIDATE: &str = "/validate-v1-pod";
+const DEFAULT: &str = "/mutate-v1-pod";
 
 /// What is measured in a turn.
 struct Work {
@@ -82,9 +82,11 @@ pub(crate) async fn serve(folder: &Path, port: u16) -> anyhow::Result<()> {
 }
 
 fn program() -> Manager {
+    let validator = webhook::validates(validate).on(Operation::Create);
+    let defaulter = webhook::defaults(set_defaults).on(Operation::Create);
     Manager::new("bench")
-        .webhook(webhook::validates(validate).on(Operation::Create))
-        .webhook(webhook::defaults(set_defaults).on(Operation::Create))
+        .webhook(validator.except_own_namespace())
+        .webhook(defaulter.except_own_namespace())
 }
 
 async fn validate(change: Change<Pod>, _: Admission) -> Result<(), Denied> {

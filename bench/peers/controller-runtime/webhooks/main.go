@@ -36,8 +36,8 @@ func serve(folder, portText string) error {
 		return err
 	}
 	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, CertDir: folder})
-	server.Register("/validate--v1-pod", admission.WithValidator[*corev1.Pod](scheme, pods{}))
-	server.Register("/mutate--v1-pod", admission.WithDefaulter[*corev1.Pod](scheme, pods{}))
+	server.Register("/validate-v1-pod", admission.WithValidator[*corev1.Pod](scheme, pods{}))
+	server.Register("/mutate-v1-pod", admission.WithDefaulter[*corev1.Pod](scheme, pods{}))
 	return server.Start(context.Background())
 }
 
