@@ -64,6 +64,11 @@ pub(crate) struct Up {
     #[arg(long)]
     storage_version_migration: bool,
 
+    /// Serve metrics.k8s.io, which `kubectl top` and autoscalers read: pods use what their
+    /// annotations simulation.sendo.dev/usage-cpu and -memory say
+    #[arg(long)]
+    metrics_api: bool,
+
     #[command(flatten)]
     audit: AuditFlags,
 
@@ -190,6 +195,7 @@ impl Up {
             store: store.transpose()?,
             audit: self.audit.audit()?,
             storage_version_migration: self.storage_version_migration,
+            metrics_api: self.metrics_api,
             parts_on: Some(parts.clone()),
         })
     }

@@ -15,7 +15,7 @@ use sendo_server::{ApiServer, User};
 use sendo_workloads::storage_version_migration;
 
 /// The namespace of the controllers' accounts.
-const SYSTEM: &str = "kube-system";
+pub(crate) const SYSTEM: &str = "kube-system";
 
 /// The user of the controller manager.
 pub(crate) fn controller_manager() -> User {
@@ -39,6 +39,9 @@ fn account(controller: &str) -> Option<&str> {
     Some(match controller {
         "serviceaccount-token-controller" => return None,
         "bootstrap-signer-controller" => "bootstrap-signer",
+        "certificatesigningrequest-approving-controller"
+        | "certificatesigningrequest-cleaner-controller"
+        | "certificatesigningrequest-signing-controller" => "certificate-controller",
         "daemonset-controller" => "daemon-set-controller",
         "endpoints-controller" => "endpoint-controller",
         "endpointslice-mirroring-controller" => "endpointslicemirroring-controller",
@@ -125,6 +128,66 @@ pub(crate) async fn grant(client: &kube::Client, controllers: &[String]) -> kube
         Ok(())
     });
     try_join_all(grants).await.map(drop)
+}
+
+/// Lets the metrics server read what it measures, and those who may view a namespace read its
+/// metrics.
+///
+/// # Errors
+/// If a role or binding cannot be written.
+pub(crate) async fn grant_metrics_server(client: &kube::Client, account: &str) -> kube::Result<()> {
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    let rule = |verbs: &[&str], group: &str| PolicyRule {
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec!["pods".to_owned(), "nodes".to_owned()]),
+        ..PolicyRule::default()
+    };
+    let role = |name: &str, labels: &[&str], rule: PolicyRule| ClusterRole {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(
+                labels
+                    .iter()
+                    .map(|role| {
+                        let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
+                        (label, "true".to_owned())
+                    })
+                    .collect(),
+            ),
+            ..ObjectMeta::default()
+        },
+        rules: Some(vec![rule]),
+        ..ClusterRole::default()
+    };
+    let name = format!("system:{account}");
+    let reader = "system:aggregated-metrics-reader";
+    let viewing = rule(&["get", "list", "watch"], "metrics.k8s.io");
+    let readers = role(reader, &["admin", "edit", "view"], viewing);
+    let measuring = role(&name, &[], rule(&["get", "list", "watch"], ""));
+    let binding = ClusterRoleBinding {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            ..ObjectMeta::default()
+        },
+        role_ref: RoleRef {
+            kind: "ClusterRole".to_owned(),
+            name: name.clone(),
+            ..RoleRef::default()
+        },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account.to_owned(),
+            namespace: Some(SYSTEM.to_owned()),
+            ..Subject::default()
+        }]),
+    };
+    let plain = PostParams::default();
+    roles.replace(reader, &plain, &readers).await?;
+    roles.replace(&name, &plain, &measuring).await?;
+    bindings.replace(&name, &plain, &binding).await?;
+    Ok(())
 }
 
 /// The rules that allow `update` and not `patch`, with `patch` instead.

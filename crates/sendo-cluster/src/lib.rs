@@ -17,6 +17,7 @@
 
 mod controllers;
 mod identities;
+mod metrics_api;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,9 +28,11 @@ use kube::api::{Api, PostParams};
 use sendo::webhook::InProcess;
 use sendo::{Config, Manager, Running};
 use sendo_node::NodeOptions;
-use sendo_server::{ApiServer, Authority, AuthorityError, Options, Serving, User};
+use sendo_server::{
+    ApiServer, Authority, AuthorityError, LocalService, Options, Serving, SigningTerms, User,
+};
 use sendo_store::Memory;
-use sendo_workloads::{Settings, TokenSigner, storage_version_migration};
+use sendo_workloads::{CertificateSigner, Settings, TokenSigner, storage_version_migration};
 use sendo_world::World;
 use tokio::runtime::Handle;
 
@@ -59,6 +62,10 @@ pub struct ClusterOptions {
     /// controller runs that carries them out. A default cluster of Kubernetes 1.36 has neither;
     /// `false` by default.
     pub storage_version_migration: bool,
+    /// Whether `metrics.k8s.io` is served, with what simulated pods say that they use
+    /// ([`sendo_node::usage`]): what `kubectl top` shows, and autoscalers read. `false` by default,
+    /// as a cluster has it only with a metrics server.
+    pub metrics_api: bool,
     /// The runtime of the controllers, the scheduler and the nodes. `None`, the default: the runtime
     /// that starts the cluster, which also runs the API server. With a runtime of their own they do
     /// not delay requests from outside.
@@ -75,6 +82,7 @@ impl Default for ClusterOptions {
             store: None,
             audit: None,
             storage_version_migration: false,
+            metrics_api: false,
             parts_on: None,
         }
     }
@@ -101,6 +109,9 @@ pub enum StartError {
     /// The storage class that claims have by default could not be written.
     #[error("cannot write the default storage class: {0}")]
     DefaultClass(#[source] Box<kube::Error>),
+    /// The metrics API could not be registered.
+    #[error("cannot register the metrics API: {0}")]
+    MetricsApi(#[source] Box<kube::Error>),
     /// A part of the cluster did not start.
     #[error("{part} did not start: {cause}")]
     Part {
@@ -137,6 +148,8 @@ pub struct Cluster {
     server: ApiServer,
     store: Arc<dyn Store>,
     serving: Option<Serving>,
+    /// Serves the metrics API, if it is served.
+    metrics_api: Option<LocalService>,
     /// The runtime of the parts.
     parts_on: Handle,
     /// The managers, in the order in which they were started.
@@ -182,6 +195,7 @@ impl Cluster {
         options: ClusterOptions,
         report: &mut impl FnMut(&Component),
     ) -> Result<Self, StartError> {
+        let is_used = options.store.is_some();
         let store = match options.store {
             Some(store) => store,
             None => Arc::new(Memory::in_world(world, Retention::default())),
@@ -219,14 +233,23 @@ impl Cluster {
             server,
             store,
             serving,
+            metrics_api: None,
             parts_on: options.parts_on.unwrap_or_else(Handle::current),
             parts: Vec::new(),
         };
+
+        let metrics_api = match options.metrics_api {
+            true => cluster.serve_metrics().await,
+            false if is_used => metrics_api::withdraw(&cluster.client()).await,
+            false => Ok(()),
+        };
+        metrics_api.map_err(|cause| StartError::MetricsApi(Box::new(cause)))?;
 
         let signer = cluster.server.token_signer();
         let settings = Settings {
             root_ca,
             token_signer: TokenSigner::new(move |claims| signer.sign(claims)),
+            certificate_signer: cluster.certificate_signer(),
         };
         // All are started before the first is waited for: none needs another to become ready.
         let mut started = Vec::new();
@@ -280,6 +303,34 @@ impl Cluster {
         }
         cluster.server.all_up();
         Ok(cluster)
+    }
+
+    /// Signs with the cluster's authority, which is made when it is needed first.
+    fn certificate_signer(&self) -> CertificateSigner {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        CertificateSigner::new(move |requested| {
+            let (store, world) = (store.clone(), world.clone());
+            async move {
+                let now = world.clock().wall();
+                let authority = Authority::kept_in(&*store, now).await;
+                let authority = authority.map_err(|error| error.to_string())?;
+                let terms = SigningTerms {
+                    usages: &requested.usages,
+                    lifetime: requested.lifetime,
+                    serial: world.random().u64(),
+                    now,
+                };
+                let signed = authority.sign_request(&requested.request, &terms);
+                signed.map_err(|error| error.to_string())
+            }
+        })
+    }
+
+    async fn serve_metrics(&mut self) -> kube::Result<()> {
+        let administrator = self.client();
+        let served = metrics_api::serve(&self.server, &administrator, &self.world);
+        self.metrics_api = Some(served.await?);
+        Ok(())
     }
 
     /// Creates the storage class of a new cluster, whose volumes the simulated nodes have. One that

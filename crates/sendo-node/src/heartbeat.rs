@@ -39,8 +39,12 @@ pub(crate) fn runnable(options: NodeOptions) -> Runnable {
             let report_due = renewals % RENEWALS_PER_REPORT == 0;
             match send_heartbeat(&options, report_due, &cx).await {
                 Ok(()) => renewals += 1,
-                // The next heartbeat tries again; the lease outlasts some that fail.
-                Err(error) => tracing::warn!(node = options.name, %error, "heartbeat failed"),
+                // The next heartbeat tries again; the lease outlasts some that fail. After too many
+                // the node counts as lost, until its status is reported again.
+                Err(error) => {
+                    renewals = 0;
+                    tracing::warn!(node = options.name, %error, "heartbeat failed");
+                }
             }
         }
         Ok(())

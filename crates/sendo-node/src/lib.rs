@@ -5,7 +5,8 @@
 //! node runs nothing, a controller of the pods bound to it.
 //! The containers are simulated: [`simulation`] computes, as a pure function of a
 //! pod's history and the time, what its status is and when it changes next. [`exits`]
-//! says which containers exit by themselves, and how a pod's annotations choose that.
+//! says which containers exit by themselves, and how a pod's annotations choose that; [`usage`] says
+//! what they use.
 
 mod addresses;
 pub mod exits;
@@ -14,6 +15,7 @@ pub mod pod;
 mod pods;
 pub mod simulation;
 mod status;
+pub mod usage;
 
 use std::time::Duration;
 

@@ -78,7 +78,9 @@ pub use access::tokens::TokenSigner;
 pub use api_server::{ApiServer, Caller, Options};
 pub use audit::{Audit, AuditLog, AuditPolicy, AuditPolicyError, AuditRotation};
 pub use bootstrap::StartError;
-pub use listen::certificates::{Authority, AuthorityError, CertificateError, Identity};
+pub use listen::certificates::{
+    Authority, AuthorityError, CertificateError, Identity, SigningError, SigningTerms,
+};
 pub use listen::gathered::Gathered;
 pub use listen::{ServeError, Serving};
 pub use outbound::{LocalService, LocalServices};

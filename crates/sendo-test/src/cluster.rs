@@ -19,7 +19,7 @@ use sendo::election::ElectionOptions;
 use sendo::webhook::{InProcess, Serving};
 use sendo::{Config, Manager, Running, Typed, World};
 use sendo_cluster::{Cluster, ClusterOptions};
-use sendo_server::ApiServer;
+use sendo_server::{ApiServer, LocalServices};
 use sendo_store::{KeyRange, Revision, Store};
 use serde_json::Value;
 
@@ -346,6 +346,12 @@ impl TestCluster {
 
     pub(crate) fn kube(&self) -> &kube::Client {
         &self.inner.kube
+    }
+
+    /// Services of this process that the API server calls without a socket: the API servers that
+    /// APIServices name, say.
+    pub fn local_services(&self) -> &LocalServices {
+        self.server().local_services()
     }
 
     /// The world of the cluster.

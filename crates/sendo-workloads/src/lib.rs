@@ -10,6 +10,7 @@
 // What is optional in the types of one release and not in those of another is converted.
 #![allow(clippy::useless_conversion)]
 
+pub mod certificates;
 pub mod cluster_role_aggregation;
 pub mod cron_job;
 pub mod daemon_set;
@@ -18,7 +19,10 @@ pub mod disruption;
 pub mod endpoint_slice;
 pub mod endpoint_slice_mirroring;
 pub mod endpoints;
+pub mod ephemeral_volume;
 pub mod garbage;
+mod go_print;
+pub mod horizontal_pod_autoscaler;
 pub mod job;
 pub mod namespace;
 pub mod node_lifecycle;
@@ -44,6 +48,7 @@ pub mod volume_binder;
 
 use sendo::{Controller, Manager, Right};
 
+pub use certificates::signer::CertificateSigner;
 pub use service_account_token::TokenSigner;
 
 /// The settings of the controllers.
@@ -54,6 +59,9 @@ pub struct Settings {
     /// Signs the tokens in Secrets of service accounts. By default there is no key: such Secrets
     /// stay without a token.
     pub token_signer: TokenSigner,
+    /// Signs the certificates that clients ask for. By default there is no authority: requests
+    /// that are approved stay without a certificate.
+    pub certificate_signer: CertificateSigner,
 }
 
 /// The name of a controller, and the function that declares it.
@@ -61,6 +69,15 @@ pub type Initializer = (&'static str, fn(&Settings) -> Controller);
 
 /// All controllers, with the names that they have in `kube-controller-manager`.
 pub const CONTROLLERS: &[Initializer] = &[
+    ("certificatesigningrequest-approving-controller", |_| {
+        certificates::approver::controller()
+    }),
+    ("certificatesigningrequest-cleaner-controller", |_| {
+        certificates::cleaner::controller()
+    }),
+    ("certificatesigningrequest-signing-controller", |settings| {
+        certificates::signer::controller(settings.certificate_signer.clone())
+    }),
     ("clusterrole-aggregation-controller", |_| {
         cluster_role_aggregation::controller()
     }),
@@ -73,7 +90,13 @@ pub const CONTROLLERS: &[Initializer] = &[
     ("endpointslice-mirroring-controller", |_| {
         endpoint_slice_mirroring::controller()
     }),
+    ("ephemeral-volume-controller", |_| {
+        ephemeral_volume::controller()
+    }),
     ("garbage-collector-controller", |_| garbage::controller()),
+    ("horizontal-pod-autoscaler-controller", |_| {
+        horizontal_pod_autoscaler::controller()
+    }),
     ("job-controller", |_| job::controller()),
     ("namespace-controller", |_| namespace::controller()),
     ("node-lifecycle-controller", |_| {

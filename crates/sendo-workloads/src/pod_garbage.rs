@@ -21,25 +21,19 @@ use sendo::handler::{map, map_object};
 use sendo::metrics::{Counter, Family};
 use sendo::source::{kind, ticker};
 use sendo::{
-    Action, Context, Controller, Index, Moment, ObjectExt, ObjectKey, Patch, Reader, ReconcileKey,
-    Result,
+    Action, Context, Controller, Moment, ObjectExt, ObjectKey, Patch, Reader, ReconcileKey, Result,
 };
 use serde_json::json;
 
-use crate::pods::{self, Pod, node_of};
+use crate::pods::{self, BY_NODE, Pod, node_of};
 
 /// How long a node has to be gone before its pods are deleted.
 const QUARANTINE: Duration = Duration::from_secs(40);
-/// How often finished pods are counted.
+/// How often finished pods are counted, and how long a pod may be on its way out before it is found.
 const PERIOD: Duration = Duration::from_secs(20);
 /// How many finished pods stay.
 const MAX_TERMINATED: usize = 12_500;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-
-/// Pods by the node they are bound to.
-static BY_NODE: Index<Pod, String> = Index::new("collectable-pods-by-node", |pod| {
-    node_of(pod).map(str::to_owned)
-});
 
 /// What is reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,8 +107,8 @@ impl Why {
 
 #[derive(Default)]
 struct Collector {
-    /// When pods were first seen whose node is gone.
-    orphans: Mutex<BTreeMap<ObjectKey, Moment>>,
+    /// When pods were first seen that are to be deleted, and why.
+    seen: Mutex<BTreeMap<ObjectKey, (Why, Moment)>>,
     deleted: Counters,
     failed: Counters,
 }
@@ -128,25 +122,42 @@ impl ReconcileKey<Key> for Collector {
                 return Ok(Action::done());
             }
         };
-        let Some(pod) = cx.get::<Pod>(&key) else {
-            self.orphans.lock().remove(&key);
+        let pod = cx.get::<Pod>(&key);
+        let due = pod.and_then(|pod| Some((why(&pod, &cx)?, pod)));
+        let Some((why, pod)) = due else {
+            self.seen.lock().remove(&key);
             return Ok(Action::done());
         };
-        let Some(name) = node_of(&pod) else {
-            if pod.is_being_deleted() {
-                self.delete(&pod, Why::Unscheduled, &cx).await?;
-            }
-            return Ok(Action::done());
-        };
-        let Some(node) = cx.get::<Node>(ObjectKey::cluster(name)) else {
-            return self.collect_orphan(&pod, name, &cx).await;
-        };
-        self.orphans.lock().remove(&key);
-        if pod.is_being_deleted() && is_out_of_service(&node) {
-            self.delete(&pod, Why::OutOfService, &cx).await?;
+        let left = self.left(&key, why, cx.clock().now());
+        if !left.is_zero() {
+            return Ok(Action::after(left));
         }
+        // The cache may not have the node yet.
+        if why != Why::Orphaned || is_node_gone(&pod, &cx).await? {
+            self.delete(&pod, why, &cx).await?;
+        }
+        self.seen.lock().remove(&key);
         Ok(Action::done())
     }
+}
+
+/// Why a pod that has not finished is to be deleted, if it is.
+fn why(pod: &Pod, cx: &Context) -> Option<Why> {
+    let Some(name) = node_of(pod) else {
+        return pod.is_being_deleted().then_some(Why::Unscheduled);
+    };
+    match cx.get::<Node>(ObjectKey::cluster(name)) {
+        None => Some(Why::Orphaned),
+        Some(node) => {
+            let is_lost = pod.is_being_deleted() && is_out_of_service(&node);
+            is_lost.then_some(Why::OutOfService)
+        }
+    }
+}
+
+async fn is_node_gone(pod: &Pod, cx: &Context) -> Result<bool> {
+    let node = ObjectKey::cluster(node_of(pod).unwrap_or_default());
+    Ok(cx.live().get::<Node>(node).await?.is_none())
 }
 
 /// Whether the node is not ready, and somebody says that it will not come back soon.
@@ -162,24 +173,19 @@ fn is_out_of_service(node: &Node) -> bool {
 }
 
 impl Collector {
-    async fn collect_orphan(&self, pod: &Arc<Pod>, node: &str, cx: &Context) -> Result<Action> {
-        let now = cx.clock().now();
-        let since = *self.orphans.lock().entry(pod.key()).or_insert(now);
-        let left = (since + QUARANTINE) - now;
-        if !left.is_zero() {
-            return Ok(Action::after(left));
+    /// The time until the pod is deleted. Kubernetes looks for such pods once in a while, so that
+    /// they are seen as they are for a moment.
+    fn left(&self, key: &ObjectKey, why: Why, now: Moment) -> Duration {
+        let wait = match why {
+            Why::Orphaned => QUARANTINE,
+            Why::Unscheduled | Why::OutOfService | Why::Finished => PERIOD,
+        };
+        let mut seen = self.seen.lock();
+        let known = seen.entry(key.clone()).or_insert((why, now));
+        if known.0 != why {
+            *known = (why, now);
         }
-        // The cache may not have the node yet.
-        if cx
-            .live()
-            .get::<Node>(ObjectKey::cluster(node))
-            .await?
-            .is_none()
-        {
-            self.delete(pod, Why::Orphaned, cx).await?;
-        }
-        self.orphans.lock().remove(&pod.key());
-        Ok(Action::done())
+        (known.1 + wait) - now
     }
 
     async fn collect_finished(&self, cx: &Context) -> Result<()> {

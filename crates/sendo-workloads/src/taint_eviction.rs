@@ -20,17 +20,13 @@ use sendo::client::Patch;
 use sendo::handler::map_object;
 use sendo::source::kind;
 use sendo::{
-    Action, Context, Controller, EventSeverity, Index, Moment, ObjectExt, ObjectKey, Reader,
-    Reconcile, Result, Uid, predicate,
+    Action, Context, Controller, EventSeverity, Moment, ObjectExt, ObjectKey, Reader, Reconcile,
+    Result, Uid, predicate,
 };
 use sendo_scheduler::taints::{taints, toleration};
 use serde_json::json;
 
-use crate::pods::{Pod, condition_patch, node_of, tolerations};
-
-/// Pods by the node they are bound to.
-static BY_NODE: Index<Pod, String> =
-    Index::new("pods-by-node", |pod| node_of(pod).map(str::to_owned));
+use crate::pods::{BY_NODE, Pod, condition_patch, node_of, tolerations};
 
 /// The controller of pods on tainted nodes.
 pub fn controller() -> Controller {

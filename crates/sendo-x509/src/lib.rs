@@ -1,13 +1,18 @@
-//! The fields of an X.509 certificate that the TLS library does not show, and the subject of a
-//! request for one.
+//! The fields of an X.509 certificate that the TLS library does not show, and requests for one.
 //!
 //! The TLS library parses and verifies the certificate, so this is lenient. What rcgen writes
 //! certificates with reads them too: no other parser has to be compiled.
+
+mod pem;
+mod request;
 
 use jiff::Timestamp;
 use yasna::models::ObjectIdentifier;
 use yasna::tags::TAG_UTCTIME;
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
+
+pub use pem::{PemBlock, pem, pem_block};
+pub use request::{AlternativeNames, CertificateRequest, PublicKey};
 
 /// The attribute of a subject that has its common name (CN).
 const COMMON_NAME: [u64; 4] = [2, 5, 4, 3];
@@ -69,35 +74,12 @@ impl Certificate {
     }
 }
 
-/// A request for a certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateRequest {
-    /// Whom the certificate is to name.
-    pub subject: Subject,
-}
-
-impl CertificateRequest {
-    /// Reads a request in DER (`CertificationRequest` of RFC 2986); `None` if it is none.
-    pub fn from_der(der: &[u8]) -> Option<Self> {
-        let request = yasna::parse_ber(der, |reader| {
-            reader.read_sequence(|request| {
-                let subject = request.next().read_sequence(|info| {
-                    let _version = info.next().read_der()?;
-                    let subject = Subject::read(info.next())?;
-                    skip_rest(info)?;
-                    Ok(subject)
-                })?;
-                skip_rest(request)?;
-                Ok(CertificateRequest { subject })
-            })
-        });
-        request.ok()
-    }
-}
-
 /// Whom a certificate names: attributes, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject(Vec<(ObjectIdentifier, String)>);
+pub struct Subject {
+    attributes: Vec<(ObjectIdentifier, String)>,
+    der: Vec<u8>,
+}
 
 impl Subject {
     /// The last of its common names, which is the one that Go shows.
@@ -110,15 +92,31 @@ impl Subject {
         self.values(ORGANIZATION)
     }
 
+    /// Whether it names nobody.
+    pub fn is_empty(&self) -> bool {
+        self.attributes.is_empty()
+    }
+
+    /// The same in DER.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
     fn values(&self, attribute: [u64; 4]) -> impl Iterator<Item = &str> {
-        let named = self.0.iter();
+        let named = self.attributes.iter();
         let named = named.filter(move |(id, _)| *id.components() == attribute);
         named.map(|(_, value)| value.as_str())
     }
 
     fn read(reader: BERReader<'_, '_>) -> ASN1Result<Self> {
-        let names = reader.collect_sequence_of(read_relative_name)?;
-        Ok(Subject(names.into_iter().flatten().collect()))
+        let der = reader.read_der()?;
+        let names = yasna::parse_ber(&der, |reader| {
+            reader.collect_sequence_of(read_relative_name)
+        })?;
+        Ok(Subject {
+            attributes: names.into_iter().flatten().collect(),
+            der,
+        })
     }
 }
 

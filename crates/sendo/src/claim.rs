@@ -131,7 +131,8 @@ impl<'a, O: Typed, K: Typed> Claim<'a, O, K> {
     async fn adopt(&self, object: &K, cx: &Context) -> Result<Option<Arc<K>>> {
         let meta = object.meta();
         let mut owners = meta.owner_references.clone().unwrap_or_default();
-        owners.push(controller_reference(self.owner));
+        // First, where the strategic merge patch of Kubernetes' controllers puts it.
+        owners.insert(0, controller_reference(self.owner));
         let mut change = json!({ "ownerReferences": owners });
         if let Some(finalizer) = self.finalizer {
             let mut finalizers = meta.finalizers.clone().unwrap_or_default();

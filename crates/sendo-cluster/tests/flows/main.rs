@@ -2,7 +2,9 @@
 
 #![recursion_limit = "256"]
 
+mod autoscalers;
 mod budgets;
+mod certificates;
 mod cron_jobs;
 mod daemon_sets;
 mod deployments;

@@ -1,5 +1,6 @@
 //! StatefulSets: pods with names and claims of their own, in order.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
@@ -252,6 +253,30 @@ async fn an_update_leaves_out_what_is_below_the_partition(cluster: TestCluster) 
         .await;
     cluster.pass(Duration::from_secs(60)).await;
     assert_eq!(cluster.now(images), [old, old, new]);
+}
+
+#[sendo_test::test]
+async fn one_pod_at_a_time_is_replaced_whatever_may_be_unavailable(cluster: TestCluster) {
+    // The field is behind a feature gate that is off in a default cluster.
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}});
+    let more = json!({"updateStrategy": strategy, "podManagementPolicy": "Parallel"});
+    let set = cluster.create(&stateful_set(5, more)).await;
+    let all = ["web-0", "web-1", "web-2", "web-3", "web-4"];
+    until_ready(&cluster, &all).await;
+    let change = json!({"spec": {"template": template("example.dev/app:2")}});
+    cluster.patch(&set, change).await;
+    let largest = Cell::new(0);
+    cluster
+        .until("all are updated", |now| {
+            let all = now.list::<Pod>();
+            let is_available = |pod: &&Pod| phase(pod) == "Running" && !pod.is_being_deleted();
+            let unavailable = 5 - all.iter().filter(is_available).count();
+            largest.set(largest.get().max(unavailable));
+            let is_new = |pod: &Pod| image(pod) == "example.dev/app:2";
+            unavailable == 0 && pods(now).iter().all(is_new)
+        })
+        .await;
+    assert_eq!(largest.get(), 1);
 }
 
 #[sendo_test::test]

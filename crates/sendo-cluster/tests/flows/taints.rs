@@ -7,7 +7,7 @@ use sendo::ObjectExt;
 use sendo_test::TestCluster;
 use serde_json::{Value, json};
 
-use super::{events_about, phase, pod};
+use super::{events_about, phase, pod, without};
 
 /// Pods that run on node-0, each with its tolerations.
 async fn running(cluster: &TestCluster, pods: &[(&str, Value)]) -> Vec<Pod> {
@@ -92,7 +92,9 @@ async fn pods_stay_when_the_taint_goes_in_time(cluster: TestCluster) {
 }
 
 #[sendo_test::test]
-async fn every_pod_bears_a_lost_node_for_five_minutes(cluster: TestCluster) {
+async fn every_pod_bears_a_lost_node_for_five_minutes(beside: TestCluster) {
+    // The controller of nodes would see that the node is there.
+    let cluster = without(&beside, "node-lifecycle-controller").await;
     running(&cluster, &[("plain", json!([]))]).await;
     let lost = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]);
     taint(&cluster, lost).await;
@@ -100,4 +102,5 @@ async fn every_pod_bears_a_lost_node_for_five_minutes(cluster: TestCluster) {
     assert_eq!(left(&cluster), ["plain"]);
     cluster.pass(Duration::from_secs(10)).await;
     assert_eq!(left(&cluster), [""; 0]);
+    cluster.stop().await;
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use sendo::ObjectExt;
 use sendo_test::{TestCluster, View};
 use serde_json::{Value, json};
 
-use super::{events_about, object, with_faults};
+use super::{events_about, object, phase, pod, with_faults};
 
 fn claim(name: &str, more: Value) -> PersistentVolumeClaim {
     let mut spec = json!({"accessModes": ["ReadWriteOnce"],
@@ -213,4 +213,44 @@ async fn faults_bind_each_claim_to_one_volume(beside: TestCluster) {
     assert_eq!(cluster.list::<PersistentVolume>().len(), 5);
     assert!(faults.injected() > 0);
     cluster.stop().await;
+}
+
+/// A pod with an ephemeral volume `scratch`.
+fn with_scratch(name: &str) -> Pod {
+    let template = json!({"metadata": {"labels": {"app": "scratch"}}, "spec":
+        {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let volume = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}});
+    pod(name, json!({}), json!({"volumes": [volume]}))
+}
+
+#[sendo_test::test]
+async fn an_ephemeral_volume_has_a_claim_as_long_as_its_pod(cluster: TestCluster) {
+    let made = cluster.create(&with_scratch("p")).await;
+    let claim = until_bound(&cluster, "p-scratch").await;
+    assert_eq!(claim.label("app"), Some("scratch"));
+    assert_eq!(claim.controller(), Some(made.uid()));
+    cluster
+        .until("it runs", |now| {
+            let pod = now.get::<Pod>("default/p");
+            pod.is_some_and(|pod| phase(&pod) == "Running")
+        })
+        .await;
+    cluster.delete(&made).await;
+    cluster
+        .until("claim and volume are gone with it", |now| {
+            now.list::<PersistentVolumeClaim>().is_empty()
+                && now.list::<PersistentVolume>().is_empty()
+        })
+        .await;
+    cluster.stays_quiet_for(Duration::from_secs(86_400)).await;
+}
+
+#[sendo_test::test]
+async fn a_claim_of_somebody_else_is_not_taken(cluster: TestCluster) {
+    cluster.create(&claim("p-scratch", json!({}))).await;
+    let made = cluster.create(&with_scratch("p")).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let events = events_about(&cluster, made.uid().as_str());
+    let refused = "FailedBinding ephemeral volume scratch: PVC default/p-scratch was not created for pod default/p (pod is not owner)";
+    assert!(events.iter().any(|line| line == refused), "{events:?}");
 }

@@ -4,7 +4,6 @@
 //! - `pkg/controller/daemon/daemon_controller.go`: `NodeShouldRunDaemonPod`
 //! - `pkg/controller/daemon/util/daemonset_util.go`: `AddOrUpdateDaemonPodTolerations`,
 //!   `CreatePodTemplate`, `ReplaceDaemonSetPodNodeNameNodeAffinity`, `GetTargetNodeName`
-//! - `staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go`
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{
@@ -12,6 +11,7 @@ use k8s_openapi::api::core::v1::{
     PodTemplateSpec, Toleration,
 };
 use sendo::ObjectExt;
+use sendo_scheduler::node_affinity;
 use sendo_scheduler::taints::{taints, toleration};
 
 use super::HASH_LABEL;
@@ -68,44 +68,7 @@ fn is_selected(pod: &PodSpec, node: &Node) -> bool {
             .as_ref()
     });
     wanted.all(|(name, value)| node.label(name) == Some(value))
-        && required.is_none_or(|required| {
-            required
-                .node_selector_terms
-                .iter()
-                .any(|term| matches(term, node))
-        })
-}
-
-/// Whether all requirements of a term hold; a term without any selects nothing.
-fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let labels = term.match_expressions.as_deref().unwrap_or_default();
-    let fields = term.match_fields.as_deref().unwrap_or_default();
-    !(labels.is_empty() && fields.is_empty())
-        && labels
-            .iter()
-            .all(|wanted| holds(wanted, node.label(&wanted.key)))
-        && fields.iter().all(|wanted| {
-            let value = (wanted.key == "metadata.name").then(|| node.name());
-            holds(wanted, value)
-        })
-}
-
-fn holds(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = wanted.values.as_deref().unwrap_or_default();
-    let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
-    let numbers = || {
-        let bound: i64 = values.first()?.parse().ok()?;
-        Some((value?.parse::<i64>().ok()?, bound))
-    };
-    match wanted.operator.as_str() {
-        "In" => is_listed,
-        "NotIn" => !is_listed,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
-        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
+        && required.is_none_or(|required| node_affinity::selects(required, node))
 }
 
 /// The template of pods, with what all of a DaemonSet's pods tolerate.

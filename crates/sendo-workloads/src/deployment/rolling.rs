@@ -5,6 +5,7 @@
 //! - `pkg/controller/deployment/rolling.go`
 //! - `pkg/controller/deployment/util/deployment_util.go`: `NewRSNewReplicas`
 
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use sendo::Result;
 
 use super::rollout::Rollout;
@@ -48,7 +49,9 @@ async fn scale_up_new(rollout: &mut Rollout<'_>) -> Result<bool> {
 /// beyond the minimum. Returns whether one changed.
 ///
 /// Unavailable pods of the new ReplicaSet count against what may be removed, so that a template
-/// whose pods never become available removes no further old pod.
+/// whose pods never become available removes no further old pod. As long as the status of an old
+/// ReplicaSet has pods that its spec does not have any more, nothing is removed: they would be
+/// counted twice.
 async fn scale_down_old(rollout: &mut Rollout<'_>) -> Result<bool> {
     let Some(new) = &rollout.new else {
         return Ok(false);
@@ -58,6 +61,9 @@ async fn scale_down_old(rollout: &mut Rollout<'_>) -> Result<bool> {
     let all = total(rollout.sets(), size);
     let removable = all - min_available - unavailable;
     if total(&rollout.old, size) == 0 || removable <= 0 {
+        return Ok(false);
+    }
+    if rollout.old.iter().any(is_shrinking) {
         return Ok(false);
     }
     let scaler = rollout.scaler();
@@ -84,4 +90,29 @@ async fn scale_down_old(rollout: &mut Rollout<'_>) -> Result<bool> {
         }
     }
     Ok(removed > 0)
+}
+
+/// Whether the status of a ReplicaSet is older than its last scaling down.
+fn is_shrinking(set: &ReplicaSet) -> bool {
+    size(set) > 0 && available(set) > size(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_set_shrinks_until_its_status_says_so() {
+        let set = |size: i32, available: i32| -> ReplicaSet {
+            let set = json!({
+                "spec": {"replicas": size, "selector": {}},
+                "status": {"replicas": available, "availableReplicas": available},
+            });
+            serde_json::from_value(set).expect("a ReplicaSet")
+        };
+        assert!(is_shrinking(&set(2, 3)));
+        assert!(!is_shrinking(&set(3, 3)));
+        assert!(!is_shrinking(&set(3, 2)));
+    }
 }

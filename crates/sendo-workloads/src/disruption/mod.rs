@@ -21,7 +21,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sendo::conditions::{self, State, condition};
 use sendo::handler::map_object;
 use sendo::source::kind;
@@ -31,6 +31,7 @@ use sendo::{
 };
 use serde_json::json;
 
+use crate::go_print;
 use crate::pods::{self, Pod};
 
 const ALLOWED: &str = "DisruptionAllowed";
@@ -145,7 +146,7 @@ async fn sync_budget(budget: &Arc<PodDisruptionBudget>, cx: &Context) -> Result<
         let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let message = format!(
             "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
-            as_go_prints(selector)
+            go_print::label_selector(selector)
         );
         cx.event_on(&**budget, Warning, "UnmanagedPods", message);
     }
@@ -257,39 +258,5 @@ async fn sync_pod(pod: &Arc<Pod>, cx: &Context) -> Result<Option<Duration>> {
     match cx.client().patch_status(&**pod, patch).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(None),
-    }
-}
-
-/// A selector as Go's `%v` prints it, which the message of an event has.
-fn as_go_prints(selector: Option<&LabelSelector>) -> String {
-    let Some(selector) = selector else {
-        return "nil".to_owned();
-    };
-    let labels = selector.match_labels.iter().flatten();
-    let labels: String = labels
-        .map(|(name, value)| format!("{name}: {value},"))
-        .collect();
-    let expressions = selector.match_expressions.iter().flatten().map(|wanted| {
-        let values = wanted.values.as_deref().unwrap_or_default().join(" ");
-        let (key, operator) = (&wanted.key, &wanted.operator);
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-    });
-    let expressions: String = expressions.collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_selector_is_printed_as_in_go() {
-        let selector = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
-        assert_eq!(
-            as_go_prints(Some(&selector)),
-            "&LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},}"
-        );
     }
 }

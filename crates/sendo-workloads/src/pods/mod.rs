@@ -28,6 +28,10 @@ pub(crate) static ORPHANS: Index<Pod, String> = Index::new("orphaned-pods", |pod
     orphan.then(|| pod.namespace().unwrap_or_default().to_owned())
 });
 
+/// Pods by the node they are bound to.
+pub(crate) static BY_NODE: Index<Pod, String> =
+    Index::new("pods-by-node", |pod| node_of(pod).map(str::to_owned));
+
 /// The node that the pod is bound to.
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
@@ -45,6 +49,12 @@ pub(crate) fn tolerations(pod: &Pod) -> &[Toleration] {
 pub(crate) fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
     status.and_then(|s| s.phase.as_deref()).unwrap_or_default()
+}
+
+/// When the pod's node saw it first.
+pub(crate) fn started_at(pod: &Pod) -> Option<Timestamp> {
+    let started = pod.status.as_ref()?.start_time.as_ref()?;
+    Some(started.0)
 }
 
 /// Whether the pod has neither finished nor is being deleted.

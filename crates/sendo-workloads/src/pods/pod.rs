@@ -132,6 +132,7 @@ pub(crate) struct PodStatus {
     pub(crate) pod_ip: Option<String>,
     #[serde(rename = "podIPs")]
     pub(crate) pod_ips: Option<Vec<PodIp>>,
+    pub(crate) start_time: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -173,7 +174,7 @@ pub(crate) struct Terminated {
 }
 
 /// The JSON paths of the fields above; other fields are skipped and not decoded.
-const FIELDS: [&str; 35] = [
+const FIELDS: [&str; 36] = [
     "spec.activeDeadlineSeconds",
     "spec.affinity.nodeAffinity",
     "spec.containers.name",
@@ -209,6 +210,7 @@ const FIELDS: [&str; 35] = [
     "status.phase",
     "status.podIP",
     "status.podIPs.ip",
+    "status.startTime",
 ];
 
 /// How pods are decoded and cached.
@@ -299,6 +301,7 @@ mod tests {
                 pod_ips: Some(vec![PodIp {
                     ip: "192.0.2.1".to_owned(),
                 }]),
+                start_time: Some(Time("2026-01-01T00:00:00Z".parse().unwrap())),
             }),
         }
     }

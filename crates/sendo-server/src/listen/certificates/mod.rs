@@ -1,6 +1,7 @@
 //! Issues the certificates of a cluster: its authority, the server's own, and those of clients.
 
 mod kept;
+mod requested;
 mod subject;
 
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 pub use kept::AuthorityError;
+pub use requested::{SigningError, SigningTerms};
 pub(crate) use subject::user_of;
 
 /// Names the server answers to, whatever address it is bound to.
