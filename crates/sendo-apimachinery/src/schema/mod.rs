@@ -160,6 +160,8 @@ pub struct PatchRule {
 pub struct Object {
     /// Sorted by name.
     fields: Vec<Field>,
+    /// The beginnings of their names, in the same order.
+    prefixes: Box<[u64]>,
     /// Indexes in `fields`, in the order of declaration.
     declared: Box<[u16]>,
     /// Indexes in `fields` of those that Go shows when they are absent.
@@ -186,6 +188,7 @@ impl Object {
         let always_shown = indexed.filter(|(_, field)| field.is_always_shown());
         Self {
             always_shown: always_shown.map(|(index, _)| index).collect(),
+            prefixes: fields.iter().map(|field| prefix(&field.name)).collect(),
             fields,
             declared,
             ..Self::default()
@@ -212,11 +215,27 @@ impl Object {
 
     /// The field of that name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let found = self
-            .fields
-            .binary_search_by(|field| (*field.name).cmp(name));
-        found.ok().map(|index| &self.fields[index])
+        let prefix = prefix(name);
+        let first = self.prefixes.partition_point(|own| *own < prefix);
+        let begin_so = self.prefixes[first..].iter().zip(&self.fields[first..]);
+        begin_so
+            .take_while(|(own, _)| **own == prefix)
+            .map(|(_, field)| field)
+            .find(|field| *field.name == *name)
     }
+}
+
+/// The first eight bytes of a name, as a number that sorts as names do.
+///
+/// A write looks up hundreds of fields. Comparing numbers instead of names takes a
+/// fifth of the instructions: 5 % of a request for a pod.
+fn prefix(name: &str) -> u64 {
+    if let Some(first) = name.as_bytes().first_chunk() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut bytes = [0; 8];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    u64::from_be_bytes(bytes)
 }
 
 /// A named field of an object.
