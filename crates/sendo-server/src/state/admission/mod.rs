@@ -63,17 +63,18 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
         reinvocation: Some(&reinvocation),
         ..*attributes
     };
-    let managers = Meta::new(object).get("managedFields").cloned();
     mutate_once(&attributes, object).await?;
     if reinvocation.begin_second() {
         mutate_once(&attributes, object).await?;
     }
-    restore_managers(&attributes, object, managers);
+    if let Some(managers) = reinvocation.take_managers() {
+        restore_managers(&attributes, object, managers);
+    }
     Ok(())
 }
 
-/// Puts the field managers back that were there before admission, if those that are there now
-/// cannot be read.
+/// Puts the field managers back that were there before policies and webhooks were called, if those
+/// that are there now cannot be read. The other steps leave them alone.
 fn restore_managers(attributes: &Attributes<'_>, object: &mut Value, before: Option<Value>) {
     let now = Meta::new(object).get("managedFields");
     if now == before.as_ref() {

@@ -1,4 +1,4 @@
-//! What steps that mutate keep from the first round to the second.
+//! What steps that call others to mutate keep from one call to the next.
 //!
 //! Follows Kubernetes 1.36:
 //! - `staging/src/k8s.io/apiserver/pkg/admission/reinvocation.go`
@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
+use sendo_apimachinery::Meta;
 use serde_json::Value;
 
 /// Whether all that mutates is asked a second time, and what of a step that calls others
@@ -19,6 +20,8 @@ pub(crate) struct Reinvocation(Mutex<State>);
 struct State {
     is_wanted: bool,
     is_second: bool,
+    /// The field managers before the first step that calls others; `None` if there was none.
+    managers: Option<Option<Value>>,
     steps: BTreeMap<&'static str, Called>,
 }
 
@@ -47,6 +50,11 @@ impl Reinvocation {
         state.is_second
     }
 
+    /// The field managers as they were before anything was called; `None` if nothing was.
+    pub(super) fn take_managers(&self) -> Option<Option<Value>> {
+        self.0.lock().managers.take()
+    }
+
     /// Whether this is the second round.
     pub(crate) fn is_second(&self) -> bool {
         self.0.lock().is_second
@@ -57,6 +65,9 @@ impl Reinvocation {
     pub(crate) fn begin_step(&self, step: &'static str, object: &Value) {
         let mut state = self.0.lock();
         let is_second = state.is_second;
+        state
+            .managers
+            .get_or_insert_with(|| Meta::new(object).get("managedFields").cloned());
         let called = state.steps.entry(step).or_default();
         if is_second && called.output.as_ref() != Some(object) {
             called.repeat();
