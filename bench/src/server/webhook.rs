@@ -65,7 +65,7 @@ async fn report(name: &str, world: &World, target: &Target, hook: &Hook) -> anyh
         .iter()
         .map(|pair| pair.with.saturating_sub(pair.without))
         .collect();
-    let [without, with, added] = [without, with, added].map(Percentiles::of);
+    let [without, with, added] = [without, with, added].map(Percentiles::new);
     println!(
         "| {name} | {:.0?} ({:.0?}) | {:.0?} ({:.0?}) | {:.0?} |",
         without.p50, without.p99, with.p50, with.p99, added.p50
@@ -85,7 +85,7 @@ struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(mut all: Vec<Duration>) -> Self {
+    fn new(mut all: Vec<Duration>) -> Self {
         all.sort();
         Percentiles {
             p50: all[all.len() / 2],

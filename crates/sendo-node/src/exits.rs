@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn of(policy: &str, owner: &str, annotations: Value) -> Option<(u64, i32, bool)> {
+    fn exit_of(policy: &str, owner: &str, annotations: Value) -> Option<(u64, i32, bool)> {
         let owner =
             json!({"apiVersion": "v1", "kind": owner, "name": "o", "uid": "1", "controller": true});
         let pod = json!({
@@ -91,27 +91,30 @@ mod tests {
 
     #[test]
     fn the_pods_of_jobs_succeed() {
-        assert_eq!(of("Never", "Job", json!({})), Some((1, 0, false)));
-        assert_eq!(of("OnFailure", "Job", json!({})), Some((1, 0, false)));
-        assert_eq!(of("Always", "ReplicaSet", json!({})), None);
-        assert_eq!(of("Never", "Other", json!({})), None);
-        assert_eq!(of("Never", "Job", json!({RUN_FOR: "forever"})), None);
+        assert_eq!(exit_of("Never", "Job", json!({})), Some((1, 0, false)));
+        assert_eq!(exit_of("OnFailure", "Job", json!({})), Some((1, 0, false)));
+        assert_eq!(exit_of("Always", "ReplicaSet", json!({})), None);
+        assert_eq!(exit_of("Never", "Other", json!({})), None);
+        assert_eq!(exit_of("Never", "Job", json!({RUN_FOR: "forever"})), None);
     }
 
     #[test]
     fn annotations_choose_time_and_code() {
         assert_eq!(
-            of("Never", "Job", json!({EXIT_CODE: "42"})),
+            exit_of("Never", "Job", json!({EXIT_CODE: "42"})),
             Some((1, 42, false))
         );
         assert_eq!(
-            of("OnFailure", "Job", json!({EXIT_CODE: "1"})),
+            exit_of("OnFailure", "Job", json!({EXIT_CODE: "1"})),
             Some((1, 1, true))
         );
         assert_eq!(
-            of("Always", "ReplicaSet", json!({RUN_FOR: "2m"})),
+            exit_of("Always", "ReplicaSet", json!({RUN_FOR: "2m"})),
             Some((120, 0, true))
         );
-        assert_eq!(of("Always", "ReplicaSet", json!({RUN_FOR: "soon"})), None);
+        assert_eq!(
+            exit_of("Always", "ReplicaSet", json!({RUN_FOR: "soon"})),
+            None
+        );
     }
 }

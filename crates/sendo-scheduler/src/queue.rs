@@ -39,7 +39,7 @@ pub(crate) struct SchedulingQueue {
 
 struct Pending {
     pod: QueuedPod,
-    place: Place,
+    state: State,
     attempts: u32,
     /// When it first entered the queue.
     entered: Moment,
@@ -47,7 +47,7 @@ struct Pending {
 }
 
 /// Where a pod is.
-enum Place {
+enum State {
     /// In the work queue, to be tried at once.
     Active,
     /// In the work queue, until its backoff is over.
@@ -60,15 +60,15 @@ enum Place {
     Assumed(Binding),
 }
 
-impl Place {
+impl State {
     /// Its name in metrics.
     fn name(&self) -> Option<&'static str> {
         match self {
-            Place::Active => Some("active"),
-            Place::Backoff => Some("backoff"),
-            Place::Unschedulable(_) => Some("unschedulable"),
-            Place::Gated => Some("gated"),
-            Place::Assumed(_) => None,
+            State::Active => Some("active"),
+            State::Backoff => Some("backoff"),
+            State::Unschedulable(_) => Some("unschedulable"),
+            State::Gated => Some("gated"),
+            State::Assumed(_) => None,
         }
     }
 }
@@ -113,24 +113,24 @@ impl SchedulingQueue {
         let known = known.filter(|known| known.pod.info.uid == queued.info.uid);
         let Some(known) = known else {
             self.remove(&key);
-            let place = if gated { Place::Gated } else { Place::Active };
-            self.metrics.entered(&place_name(&place), "PodAdd");
+            let state = if gated { State::Gated } else { State::Active };
+            self.metrics.entered(&state_name(&state), "PodAdd");
             let added = (!gated).then(|| (key.clone(), add(&queued, Duration::ZERO)));
             let pending = Pending {
                 pod: queued,
-                place,
+                state,
                 attempts: 0,
                 entered: now,
                 last_attempt: now,
             };
-            self.count(&pending.place, 1);
+            self.count(&pending.state, 1);
             self.pods.insert(key, pending);
             return added;
         };
         let old = std::mem::replace(&mut known.pod, queued);
-        let woken = match &known.place {
-            Place::Gated => !gated,
-            Place::Unschedulable(plugins) => {
+        let woken = match &known.state {
+            State::Gated => !gated,
+            State::Unschedulable(plugins) => {
                 let event = ClusterEvent::PodUpdated {
                     old: &old.pod,
                     new: pod,
@@ -150,9 +150,9 @@ impl SchedulingQueue {
         let pending = self.pods.remove(key)?;
         self.unschedulable.remove(key);
         self.binding.remove(key);
-        self.count(&pending.place, -1);
-        match pending.place {
-            Place::Assumed(binding) => Some(binding),
+        self.count(&pending.state, -1);
+        match pending.state {
+            State::Assumed(binding) => Some(binding),
             _ => None,
         }
     }
@@ -162,14 +162,14 @@ impl SchedulingQueue {
         let Some(pending) = self.pods.get_mut(key) else {
             return Next::Nothing;
         };
-        match &pending.place {
-            Place::Gated => Next::Nothing,
-            Place::Assumed(binding) => Next::Bind(binding.clone()),
-            Place::Active | Place::Backoff | Place::Unschedulable(_) => {
+        match &pending.state {
+            State::Gated => Next::Nothing,
+            State::Assumed(binding) => Next::Bind(binding.clone()),
+            State::Active | State::Backoff | State::Unschedulable(_) => {
                 pending.attempts += 1;
                 pending.last_attempt = now;
                 let pod = pending.pod.clone();
-                self.set_place(key, Place::Active);
+                self.set_state(key, State::Active);
                 Next::Schedule(pod)
             }
         }
@@ -177,12 +177,12 @@ impl SchedulingQueue {
 
     /// Notes that the pod fits no node, for these plugins' sake.
     pub(crate) fn reject(&mut self, key: &ObjectKey, plugins: BTreeSet<&'static str>) {
-        self.set_place(key, Place::Unschedulable(plugins));
+        self.set_state(key, State::Unschedulable(plugins));
     }
 
     /// Notes that the pod is to run on a node.
     pub(crate) fn assume(&mut self, binding: Binding) {
-        self.set_place(&binding.pod.info.key.clone(), Place::Assumed(binding));
+        self.set_state(&binding.pod.info.key.clone(), State::Assumed(binding));
     }
 
     /// Notes that the binding of a pod waits for something.
@@ -197,11 +197,11 @@ impl SchedulingQueue {
     pub(crate) fn unassume(&mut self, pod: &QueuedPod) -> bool {
         let key = &pod.info.key;
         let is_assumed = self.pods.get(key).is_some_and(|pending| {
-            matches!(pending.place, Place::Assumed(_)) && pending.pod.info.uid == pod.info.uid
+            matches!(pending.state, State::Assumed(_)) && pending.pod.info.uid == pod.info.uid
         });
         if is_assumed {
             self.binding.remove(key);
-            self.set_place(key, Place::Backoff);
+            self.set_state(key, State::Backoff);
         }
         is_assumed
     }
@@ -236,8 +236,8 @@ impl SchedulingQueue {
                 };
                 let name = pending.pod.pod.scheduler_name();
                 let profile = profiles.iter().find(|profile| profile.name() == name);
-                match (&pending.place, profile) {
-                    (Place::Unschedulable(plugins), Some(profile)) => {
+                match (&pending.state, profile) {
+                    (State::Unschedulable(plugins), Some(profile)) => {
                         is_worth_requeueing(&pending.pod, plugins, profile, event)
                     }
                     _ => false,
@@ -261,36 +261,36 @@ impl SchedulingQueue {
             }
         };
         let add = add(&pending.pod, wait);
-        let place = match wait.is_zero() {
-            true => Place::Active,
-            false => Place::Backoff,
+        let state = match wait.is_zero() {
+            true => State::Active,
+            false => State::Backoff,
         };
-        self.metrics.entered(&place_name(&place), event);
-        self.set_place(key, place);
+        self.metrics.entered(&state_name(&state), event);
+        self.set_state(key, state);
         Some((key.clone(), add))
     }
 
-    fn set_place(&mut self, key: &ObjectKey, place: Place) {
+    fn set_state(&mut self, key: &ObjectKey, state: State) {
         let Some(pending) = self.pods.get_mut(key) else {
             return;
         };
-        match &place {
-            Place::Unschedulable(_) => self.unschedulable.insert(key.clone()),
+        match &state {
+            State::Unschedulable(_) => self.unschedulable.insert(key.clone()),
             _ => self.unschedulable.remove(key),
         };
-        let before = std::mem::replace(&mut pending.place, place);
-        let name = pending.place.name();
+        let before = std::mem::replace(&mut pending.state, state);
+        let name = pending.state.name();
         self.metrics.pending(before.name(), -1);
         self.metrics.pending(name, 1);
     }
 
-    fn count(&self, place: &Place, by: i64) {
-        self.metrics.pending(place.name(), by);
+    fn count(&self, state: &State, by: i64) {
+        self.metrics.pending(state.name(), by);
     }
 }
 
-fn place_name(place: &Place) -> String {
-    place.name().unwrap_or_default().to_owned()
+fn state_name(state: &State) -> String {
+    state.name().unwrap_or_default().to_owned()
 }
 
 /// The addition of a pod to the work queue.

@@ -138,7 +138,7 @@ impl ApiServer {
             false => &[],
         };
         let resources = Resources::with_features(features);
-        let catalog = Catalog::of(&resources);
+        let catalog = Catalog::from_resources(&resources);
         let access = Access::new(&store, &world, &types, &catalog, options.tokens);
         let metrics = Arc::new(Metrics::default());
         let outbound = Arc::new(Outbound::new(&store, &world));

@@ -18,7 +18,7 @@ pub(super) fn conversion_values(
     let (mut conversions, mut round_trips, mut reads) = <(String, String, String)>::default();
     let mut unmatched = Vec::new();
     for other in others {
-        let (here, hub) = (Version::of(other)?, Version::of(stored)?);
+        let (here, hub) = (Version::new(other)?, Version::new(stored)?);
         conversions += &conversion(&here, &hub, &mut unmatched);
         let names = values
             .clone()
@@ -63,7 +63,7 @@ struct Version<'a> {
 }
 
 impl<'a> Version<'a> {
-    fn of(kind: &KindType<'a>) -> Result<Self> {
+    fn new(kind: &KindType<'a>) -> Result<Self> {
         let place = kind.file.path.display();
         let module = kind.file.module_path().unwrap_or_default();
         if module.last() != Some(&kind.version) {

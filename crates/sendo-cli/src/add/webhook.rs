@@ -56,8 +56,8 @@ impl AddWebhook {
     pub(super) fn run(self) -> Result<()> {
         let code = Code::here()?;
         let versions = code.versions_of(self.kind.as_str())?;
-        let target = Target::of(&code, &self.kind, &versions)?;
-        let tests = Tests::of(&code, &target)?;
+        let target = Target::new(&code, &self.kind, &versions)?;
+        let tests = Tests::new(&code, &target)?;
         let mut edits = Edits::new(&code);
         edits.add_dependencies()?;
         if let Tests::None(why) = &tests {
@@ -101,7 +101,7 @@ struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn of(code: &Code, kind: &'a Kind, versions: &'a [KindType<'a>]) -> Result<Self> {
+    fn new(code: &Code, kind: &'a Kind, versions: &'a [KindType<'a>]) -> Result<Self> {
         if TAKEN_KINDS.contains(&kind.as_str()) {
             bail!(
                 "a webhook's code uses the name `{}` for something else: write it by hand, as the guide's chapter on webhooks shows",
@@ -178,7 +178,7 @@ enum Tests {
 }
 
 impl Tests {
-    fn of(code: &Code, target: &Target<'_>) -> Result<Self> {
+    fn new(code: &Code, target: &Target<'_>) -> Result<Self> {
         if !code.has_manager_function() {
             return Ok(Tests::None(
                 "src/lib.rs has no `pub fn manager() -> Manager` that a test could run".to_owned(),

@@ -149,7 +149,7 @@ async fn claims(story: &Story<'_>) -> Result<Vec<PersistentVolumeClaim>, String>
 }
 
 /// What was seen, if it is what was wanted.
-fn judge(is_wanted: bool, seen: impl Display) -> Result<String, String> {
+fn verdict(is_wanted: bool, seen: impl Display) -> Result<String, String> {
     match is_wanted {
         true => Ok(seen.to_string()),
         false => Err(format!("saw\n{seen}")),
@@ -198,7 +198,7 @@ async fn bound_and_running(story: &Story<'_>) -> Result<String, String> {
         .chain(claims.iter().map(claim_line))
         .collect();
     let lines: Vec<_> = all.iter().map(|(_, line)| line.as_str()).collect();
-    judge(
+    verdict(
         all.len() == 4 && all.iter().all(|(done, _)| *done),
         lines.join("\n"),
     )
@@ -219,7 +219,7 @@ async fn endpoints(story: &Story<'_>) -> Result<String, String> {
             format!("{}  {addresses}", pod.unwrap_or("(no pod)"))
         })
         .collect();
-    judge(lines.len() == 2, lines.join("\n"))
+    verdict(lines.len() == 2, lines.join("\n"))
 }
 
 async fn completed(story: &Story<'_>) -> Result<String, String> {
@@ -236,7 +236,7 @@ async fn completed(story: &Story<'_>) -> Result<String, String> {
         .collect();
     let succeeded = status.succeeded.unwrap_or(0);
     let seen = format!("backup  {succeeded} succeeded  {}", types.join(", "));
-    judge(types.contains(&"Complete") && succeeded == 2, seen)
+    verdict(types.contains(&"Complete") && succeeded == 2, seen)
 }
 
 async fn claims_stay(story: &Story<'_>) -> Result<String, String> {
@@ -248,5 +248,5 @@ async fn claims_stay(story: &Story<'_>) -> Result<String, String> {
         .map(pod_line)
         .chain(claims.iter().map(claim_line));
     let lines: Vec<_> = lines.map(|(_, line)| line).collect();
-    judge(pods.is_empty() && claims.len() == 2, lines.join("\n"))
+    verdict(pods.is_empty() && claims.len() == 2, lines.join("\n"))
 }

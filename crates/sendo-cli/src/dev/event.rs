@@ -22,7 +22,7 @@ pub(super) enum Key {
 
 impl Key {
     /// The key that is typed as this byte, if it does something.
-    pub(super) fn of(byte: u8) -> Option<Self> {
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             b'r' | b'R' => Some(Key::Restart),
             b's' | b'S' => Some(Key::Samples),

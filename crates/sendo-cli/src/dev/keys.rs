@@ -70,7 +70,7 @@ fn forward(is_over: &AtomicBool, events: &Sender<Event>) {
             // The terminal is gone.
             _ => return,
         }
-        if let Some(key) = Key::of(byte[0])
+        if let Some(key) = Key::from_byte(byte[0])
             && events.blocking_send(Event::Key(key)).is_err()
         {
             return;

@@ -59,7 +59,7 @@ pub(super) fn program_path(name: &str) -> String {
 }
 
 /// The files of the system, and the program: two layers, the first of which seldom changes.
-pub(super) fn of(
+pub(super) fn layers(
     name: &str,
     program: Vec<u8>,
     executable: &Executable,

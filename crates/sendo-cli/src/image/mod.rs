@@ -224,7 +224,7 @@ fn image_of(project: &Project, platform: &Platform, path: &Path, labels: &Labels
     let executable = elf::read(&program, path)?;
     platform.check(&executable, path)?;
     let libraries = libraries::find(path, &executable)?;
-    let (system, own) = files::of(&project.program(), program, &executable, libraries)?;
+    let (system, own) = files::layers(&project.program(), program, &executable, libraries)?;
     let all = || system.iter().chain(&own);
     let progress = Progress::new("packing", all().map(ImageFile::size).sum());
     let names = all().map(|file| file.path.clone()).collect();

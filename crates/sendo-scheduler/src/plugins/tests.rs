@@ -52,7 +52,7 @@ fn requesting(cpu: &str, memory: &str) -> Value {
 struct Cluster(Snapshot);
 
 impl Cluster {
-    fn of(nodes: impl IntoIterator<Item = Node>) -> Self {
+    fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
         let mut cluster = Cluster::default();
         for node in nodes {
             cluster.0.set_node(Arc::new(node));
@@ -148,7 +148,7 @@ impl Cluster {
 #[test]
 fn a_node_is_chosen_by_its_name_its_labels_and_its_taints() {
     let taint = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node("a", json!({"disk": "fast", "size": "7"}), json!({})),
         node("b", json!({}), json!({"spec": {"taints": taint}})),
         node("c", json!({}), json!({"spec": {"unschedulable": true}})),
@@ -217,7 +217,7 @@ fn a_node_has_what_its_pods_leave() {
         "ports": [{"containerPort": 80, "hostPort": 80}],
     }]});
     let cluster =
-        Cluster::of([node("a", json!({}), json!({}))]).with(pod("x", json!({}), used), "a");
+        Cluster::new([node("a", json!({}), json!({}))]).with(pod("x", json!({}), used), "a");
     let port = |ip: &str, protocol: &str| {
         let port = json!({"containerPort": 1, "hostPort": 80, "hostIP": ip, "protocol": protocol});
         json!({"containers": [{"ports": [port]}]})
@@ -252,7 +252,7 @@ fn a_node_has_what_its_pods_leave() {
 
 #[test]
 fn what_a_pod_used_is_free_when_it_is_gone() {
-    let mut cluster = Cluster::of([node("a", json!({}), json!({}))]);
+    let mut cluster = Cluster::new([node("a", json!({}), json!({}))]);
     let big = pod("x", json!({"app": "x"}), requesting("4", "1Gi"));
     cluster.0.add_pod(PodInfo::new(&big), "a");
     let next = || pod("p", json!({}), requesting("1", "1Gi"));
@@ -268,7 +268,7 @@ fn what_a_pod_used_is_free_when_it_is_gone() {
 #[test]
 fn zones_take_turns() {
     let zone = |zone: &str| json!({"topology.kubernetes.io/zone": zone});
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node("a", zone("1"), json!({})),
         node("b", zone("1"), json!({})),
         node("c", zone("2"), json!({})),
@@ -283,7 +283,7 @@ fn zones_take_turns() {
 
 #[test]
 fn resources_are_scored_by_what_is_left_and_by_the_balance_that_the_pod_improves() {
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node("a", json!({}), json!({})),
         node("b", json!({}), json!({})),
     ])
@@ -308,7 +308,7 @@ fn preferences_are_scored_by_their_weights() {
     let soft = json!([{"key": "k", "effect": "PreferNoSchedule"}]);
     let image = json!([{"names": ["i:latest"], "sizeBytes": 1_000_000_000}]);
     let status = json!({"allocatable": {"pods": "1"}, "images": image});
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node(
             "a",
             json!({"disk": "fast"}),
@@ -349,7 +349,7 @@ fn spread(key: &str, when: &str, more: Value) -> Value {
 fn pods_are_spread_over_domains() {
     let zone = |zone: &str| json!({"topology.kubernetes.io/zone": zone});
     let app = || json!({"app": "x"});
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node("a", zone("1"), json!({})),
         node("b", zone("1"), json!({})),
         node("c", zone("2"), json!({})),
@@ -389,7 +389,7 @@ fn pods_are_spread_over_domains() {
 
 #[test]
 fn pods_of_a_service_are_spread_without_being_asked() {
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node("a", json!({}), json!({})),
         node("b", json!({}), json!({})),
     ])
@@ -418,7 +418,7 @@ fn affinity_selects_namespaces_by_their_labels() {
     };
     let mut elsewhere = pod("x", json!({"app": "x"}), json!({}));
     elsewhere.metadata.namespace = Some("other".to_owned());
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node("a", json!({}), json!({})),
         node("b", json!({}), json!({})),
     ])
@@ -464,7 +464,7 @@ fn the_least_important_pods_make_way() {
         with_priority(pod(name, labels, requesting("2", "1Gi")), priority)
     };
     let cluster = || {
-        Cluster::of(nodes())
+        Cluster::new(nodes())
             .with(small("a1", 1), "a")
             .with(small("a2", 5), "a")
             .with(small("b1", 2), "b")
@@ -547,7 +547,7 @@ fn volumes_decide_where_a_pod_can_run() {
     let mut other = user("single");
     other.metadata.name = Some("other".to_owned());
     other.metadata.uid = Some("other".to_owned());
-    let cluster = Cluster::of([
+    let cluster = Cluster::new([
         node("a", zone("1"), json!({})),
         node("b", zone("2"), json!({})),
     ])

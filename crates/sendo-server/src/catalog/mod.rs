@@ -247,11 +247,11 @@ impl Catalog {
     /// The built-in resources of a default server.
     #[cfg(test)]
     pub(crate) fn builtin() -> Self {
-        Catalog::of(&Resources::builtin())
+        Catalog::from_resources(&Resources::builtin())
     }
 
     /// The built-in resources of a server, of those that there are facts about.
-    pub(crate) fn of(resources: &Resources) -> Self {
+    pub(crate) fn from_resources(resources: &Resources) -> Self {
         let mut catalog = Catalog::default();
         for facts in resources.iter().filter(|facts| is_served(facts)) {
             catalog.insert(Resource::builtin(facts));

@@ -33,7 +33,7 @@ pub(crate) struct Backend {
 
 impl Backend {
     /// What an APIService says; `None` if this server serves its version itself.
-    pub(crate) fn of(api_service: &Value) -> Option<Backend> {
+    pub(crate) fn from_api_service(api_service: &Value) -> Option<Backend> {
         let spec = &api_service["spec"];
         let service = spec.get("service").filter(|service| service.is_object())?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -247,7 +247,7 @@ mod tests {
         RemoteVersion {
             group: group.to_owned(),
             version: version.to_owned(),
-            backend: Arc::new(Backend::of(&api_service).unwrap()),
+            backend: Arc::new(Backend::from_api_service(&api_service).unwrap()),
             is_available: true,
             documents: Documents::default(),
         }

@@ -290,7 +290,7 @@ async fn delete_objects(
     definition: &Value,
     state: &DefinitionState,
 ) -> Result<bool, Status> {
-    let Some(versions) = Versions::of(definition) else {
+    let Some(versions) = Versions::from_definition(definition) else {
         return Ok(true);
     };
     let resource_of = |api_version: &str| {

@@ -65,7 +65,7 @@ impl Policy {
     ///
     /// A level that cannot be read is `restricted` where it is enforced and
     /// `privileged` elsewhere, a version `latest`.
-    pub(crate) fn of(namespace: &Value, defaults: &Policy) -> (Policy, Vec<Error>) {
+    pub(crate) fn from_namespace(namespace: &Value, defaults: &Policy) -> (Policy, Vec<Error>) {
         let mut labels = Labels {
             meta: Meta::new(namespace),
             faults: Vec::new(),
@@ -224,7 +224,7 @@ mod tests {
             .map(|(label, value)| (format!("{PREFIX}{label}"), json!(value)))
             .collect();
         let namespace = json!({"metadata": {"labels": labels}});
-        let (policy, faults) = Policy::of(&namespace, defaults);
+        let (policy, faults) = Policy::from_namespace(&namespace, defaults);
         let text = format!("{} {} {}", policy.enforce, policy.audit, policy.warn);
         (text, faults.iter().map(Error::to_string).collect())
     }

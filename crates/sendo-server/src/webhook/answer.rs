@@ -18,13 +18,13 @@ const TEXT_LIMIT: usize = 2048;
 
 /// What a webhook answered.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HookResponse {
     response: Response<Bytes>,
 }
 
-impl Answer {
+impl HookResponse {
     pub(super) fn new(response: Response<Bytes>) -> Self {
-        Answer { response }
+        HookResponse { response }
     }
 
     /// How long to wait until the next attempt, if the webhook asks for one.
@@ -129,7 +129,9 @@ mod tests {
             .status(code)
             .header(CONTENT_TYPE, media_type)
             .body(Bytes::from_static(body.as_bytes()));
-        Answer::new(response.unwrap()).into_body().unwrap_err()
+        HookResponse::new(response.unwrap())
+            .into_body()
+            .unwrap_err()
     }
 
     #[test]
@@ -172,7 +174,7 @@ mod tests {
     fn only_an_overloaded_or_broken_server_is_called_again() {
         let after = |code: u16, wait: &str| {
             let response = Response::builder().status(code).header(RETRY_AFTER, wait);
-            Answer::new(response.body(Bytes::new()).unwrap()).retry_after()
+            HookResponse::new(response.body(Bytes::new()).unwrap()).retry_after()
         };
         assert_eq!(after(429, "2"), Some(Duration::from_secs(2)));
         assert_eq!(after(503, "0"), Some(Duration::ZERO));

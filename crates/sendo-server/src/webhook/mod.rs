@@ -28,7 +28,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use sendo_world::{Clock, Moment};
 
 use crate::outbound::{Outbound, Tls, Trust, failure_text};
-use answer::Answer;
+use answer::HookResponse;
 
 pub(crate) use config::{ClientConfig, Target};
 
@@ -51,7 +51,7 @@ pub(crate) enum CallError {
     Call(String),
     /// The webhook answered without success; the text is as that of a call that failed.
     #[error("{0}")]
-    Answer(String),
+    Response(String),
 }
 
 /// Calls webhooks.
@@ -85,7 +85,7 @@ impl Webhooks {
             review,
         };
         let answer = call.run().await?;
-        answer.into_body().map_err(CallError::Answer)
+        answer.into_body().map_err(CallError::Response)
     }
 }
 
@@ -110,7 +110,7 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// Calls until there is an answer that does not ask to be called again.
-    async fn run(&self) -> Result<Answer, CallError> {
+    async fn run(&self) -> Result<HookResponse, CallError> {
         for _ in 0..RETRIES {
             let answer = self.attempt().await?;
             let Some(wait) = answer.retry_after() else {
@@ -122,7 +122,7 @@ impl Call<'_> {
         self.attempt().await
     }
 
-    async fn attempt(&self) -> Result<Answer, CallError> {
+    async fn attempt(&self) -> Result<HookResponse, CallError> {
         let local = self.outbound.local();
         if let Some(service) = local.find(&self.target.host, self.target.port) {
             let request = self.request(self.path_and_query(), self.review.clone());
@@ -153,7 +153,7 @@ impl Call<'_> {
     }
 
     /// Reads the body of a response, at most [`ANSWER_LIMIT`] of it.
-    async fn read<B>(&self, response: Response<B>) -> Result<Answer, CallError>
+    async fn read<B>(&self, response: Response<B>) -> Result<HookResponse, CallError>
     where
         B: Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -165,7 +165,7 @@ impl Call<'_> {
             Some(Err(error)) => return Err(unreadable(failure_text(&*error))),
             None => return Err(unreadable(OUT_OF_TIME.to_owned())),
         };
-        Ok(Answer::new(Response::from_parts(head, body)))
+        Ok(HookResponse::new(Response::from_parts(head, body)))
     }
 
     /// The host and port to dial.

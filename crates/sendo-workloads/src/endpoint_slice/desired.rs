@@ -41,7 +41,7 @@ pub(super) struct Group {
 
 impl Desired {
     /// Those with addresses of one family.
-    pub(super) fn of(service: &Service, family: Family, pods: &[Arc<Pod>], cx: &Context) -> Self {
+    pub(super) fn new(service: &Service, family: Family, pods: &[Arc<Pod>], cx: &Context) -> Self {
         let spec = service.spec.as_ref();
         let publishes = spec.and_then(|spec| spec.publish_not_ready_addresses);
         let publishes = publishes.unwrap_or_default();
@@ -68,7 +68,7 @@ impl Desired {
             }
             let endpoint = endpoint(pod, node.as_deref(), service, family);
             if !endpoint.addresses.is_empty() {
-                group.endpoints.insert(EndpointId::of(&endpoint), endpoint);
+                group.endpoints.insert(EndpointId::new(&endpoint), endpoint);
             }
         }
         desired
@@ -79,7 +79,8 @@ fn endpoint(pod: &Pod, node: Option<&Node>, service: &Service, family: Family) -
     let spec = service.spec.as_ref();
     let publishes = spec.and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
     let (serving, terminating) = (is_ready(pod), pod.is_being_deleted());
-    let addresses = service::addresses(pod).filter(|address| Family::of(*address) == family);
+    let addresses =
+        service::addresses(pod).filter(|address| Family::from_address(*address) == family);
     let mut addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
     addresses.sort();
     let zone = node.and_then(|node| node.label(ZONE));

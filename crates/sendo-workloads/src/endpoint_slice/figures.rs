@@ -78,7 +78,7 @@ impl Figures {
     pub(super) fn changed(&self, service: &Service, count: usize) {
         let is_by_topology = topology::is_wanted(service);
         let topology = if is_by_topology { "Auto" } else { "Disabled" };
-        let distribution = traffic_distribution::of(service).filter(|_| !is_by_topology);
+        let distribution = traffic_distribution::requested(service).filter(|_| !is_by_topology);
         let labels = vec![
             ("topology", topology.to_owned()),
             (

@@ -41,7 +41,7 @@ pub(super) fn fill(
     for slice in existing {
         let (mut kept, mut is_changed) = (Vec::new(), false);
         for endpoint in endpoints(slice) {
-            if let Some(wanted) = wanted.remove(&EndpointId::of(endpoint)) {
+            if let Some(wanted) = wanted.remove(&EndpointId::new(endpoint)) {
                 is_changed |= !are_equal(&wanted, endpoint);
                 kept.push(wanted);
             }
@@ -144,7 +144,7 @@ mod tests {
     fn set(numbers: impl IntoIterator<Item = usize>) -> EndpointSet {
         let endpoints = numbers.into_iter().map(endpoint);
         endpoints
-            .map(|endpoint| (EndpointId::of(&endpoint), endpoint))
+            .map(|endpoint| (EndpointId::new(&endpoint), endpoint))
             .collect()
     }
 

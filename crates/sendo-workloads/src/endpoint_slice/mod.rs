@@ -170,7 +170,7 @@ impl SlicesOf {
             cx,
         } = *sync;
         let key = service.key();
-        let Desired { groups, mut errors } = Desired::of(service, family, pods, cx);
+        let Desired { groups, mut errors } = Desired::new(service, family, pods, cx);
 
         let (own, others): (Vec<_>, Vec<_>) = existing
             .iter()
@@ -268,7 +268,7 @@ impl SlicesOf {
                 .add_hints(service, family, changes, unchanged, cx);
         }
         let said = self.topology.remove(&service.key(), family);
-        let wanted = traffic_distribution::of(service);
+        let wanted = traffic_distribution::requested(service);
         self.figures.distribute(&service.key(), wanted);
         traffic_distribution::set_hints(wanted, changes, &unchanged);
         said.into_iter().collect()

@@ -30,7 +30,7 @@ impl Distribution {
 }
 
 /// The distribution that a Service asks for.
-pub(super) fn of(service: &Service) -> Option<Distribution> {
+pub(super) fn requested(service: &Service) -> Option<Distribution> {
     let wanted = service.spec.as_ref()?.traffic_distribution.as_deref()?;
     let known = [
         Distribution::Close,

@@ -38,7 +38,7 @@ pub(super) struct SliceKey {
 }
 
 impl SliceKey {
-    pub(super) fn of(slice: &EndpointSlice) -> Self {
+    pub(super) fn new(slice: &EndpointSlice) -> Self {
         SliceKey {
             family: Family::parse(&slice.address_type).unwrap_or(Family::V4),
             ports: go_hash::sort_slice_ports(&mut slice.ports.clone().unwrap_or_default()),
@@ -54,7 +54,7 @@ pub(super) struct Group {
 }
 
 impl Desired {
-    pub(super) fn of(endpoints: &Endpoints) -> Self {
+    pub(super) fn new(endpoints: &Endpoints) -> Self {
         let mut desired = Desired::default();
         for subset in repack(endpoints.subsets.as_deref().unwrap_or_default()) {
             let mut ports: Vec<_> = subset.ports.iter().flatten().map(port).collect();
@@ -76,7 +76,7 @@ impl Desired {
                     ports: ports.clone(),
                     endpoints: EndpointSet::new(),
                 });
-                group.endpoints.insert(EndpointId::of(&endpoint), endpoint);
+                group.endpoints.insert(EndpointId::new(&endpoint), endpoint);
                 added += 1;
             }
             desired.skipped += addresses(&subset).count() - added;
@@ -107,7 +107,7 @@ fn endpoint(address: &EndpointAddress, ready: bool) -> Option<(Family, Endpoint)
         hostname: address.hostname.clone().filter(|name| !name.is_empty()),
         ..Endpoint::default()
     };
-    Some((Family::of(ip), endpoint))
+    Some((Family::from_address(ip), endpoint))
 }
 
 /// The new slice of a group.

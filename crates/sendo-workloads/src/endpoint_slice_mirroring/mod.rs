@@ -117,7 +117,7 @@ impl Mirror {
             groups,
             invalid,
             skipped,
-        } = Desired::of(endpoints);
+        } = Desired::new(endpoints);
         self.figures.skipped(skipped);
         if invalid > 0 {
             let message =
@@ -134,7 +134,7 @@ impl Mirror {
         let mut existing: BTreeMap<SliceKey, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in slices::slices_of(&endpoints.key(), MANAGER, cx) {
             existing
-                .entry(SliceKey::of(&slice))
+                .entry(SliceKey::new(&slice))
                 .or_default()
                 .push(slice);
         }
@@ -214,7 +214,7 @@ fn differences(slice: &EndpointSlice, wanted: &EndpointSet) -> Totals {
     let mut totals = Totals::default();
     let mut found = 0;
     for endpoint in slices::endpoints(slice) {
-        match wanted.get(&EndpointId::of(endpoint)) {
+        match wanted.get(&EndpointId::new(endpoint)) {
             None => totals.removed += 1,
             Some(wanted) => {
                 found += 1;
@@ -243,8 +243,8 @@ mod tests {
     /// What has to be written so that `existing` becomes the mirror of the endpoints.
     fn planned(endpoints: &Endpoints, existing: &[EndpointSlice]) -> (Changes, Totals) {
         let (mut changes, mut totals) = (Changes::default(), Totals::default());
-        for (key, group) in Desired::of(endpoints).groups {
-            let slices = existing.iter().filter(|slice| SliceKey::of(slice) == key);
+        for (key, group) in Desired::new(endpoints).groups {
+            let slices = existing.iter().filter(|slice| SliceKey::new(slice) == key);
             let slices = slices.cloned().map(Arc::new).collect();
             plan(endpoints, &key, group, slices, &mut changes, &mut totals);
         }
@@ -328,7 +328,7 @@ mod tests {
             |number: usize| json!({"ip": format!("10.0.{}.{}", number / 250, number % 250)});
         let addresses: Vec<Value> = (0..1005).map(address).collect();
         let subsets = json!([{"addresses": addresses, "ports": [{"port": 80}]}]);
-        let desired = Desired::of(&endpoints(subsets));
+        let desired = Desired::new(&endpoints(subsets));
         assert_eq!((desired.skipped, desired.invalid), (5, 0));
         let sizes: Vec<_> = desired
             .groups

@@ -246,10 +246,11 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     let first = || service::parse_address(pod.status.as_ref()?.pod_ip.as_deref()?);
     let family = match named {
         Some(name) => Family::parse(name),
-        None => own().or_else(first).map(Family::of),
+        None => own().or_else(first).map(Family::from_address),
     };
     let family = family.unwrap_or(Family::V4);
-    let address = service::addresses(pod).find(|address| Family::of(*address) == family)?;
+    let address =
+        service::addresses(pod).find(|address| Family::from_address(*address) == family)?;
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     Some(EndpointAddress {
         ip: address.to_string(),

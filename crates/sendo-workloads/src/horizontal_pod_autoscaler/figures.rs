@@ -22,7 +22,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    pub(super) fn of(from: i32, to: i32) -> Self {
+    pub(super) fn new(from: i32, to: i32) -> Self {
         match to.cmp(&from) {
             std::cmp::Ordering::Less => Action::ScaleDown,
             std::cmp::Ordering::Equal => Action::None,
@@ -133,17 +133,17 @@ impl Figures {
 
     /// An autoscaler wants so many replicas.
     pub(super) fn desired(&self, autoscaler: &ObjectKey, replicas: i32) {
-        let gauge = self.desired.get_or_create(&of(autoscaler));
+        let gauge = self.desired.get_or_create(&labels_of(autoscaler));
         gauge.set(replicas.into());
     }
 
     /// An autoscaler is gone.
     pub(super) fn forget(&self, autoscaler: &ObjectKey) {
-        self.desired.remove(&of(autoscaler));
+        self.desired.remove(&labels_of(autoscaler));
     }
 }
 
-fn of(autoscaler: &ObjectKey) -> Labels {
+fn labels_of(autoscaler: &ObjectKey) -> Labels {
     let namespace = autoscaler.namespace().unwrap_or_default();
     labels(&[("namespace", namespace), ("hpa_name", autoscaler.name())])
 }

@@ -268,7 +268,7 @@ impl Turn<'_> {
         self.status.last_scale_time = Some(Time(self.cx.now()));
         self.all.figures.desired(&self.key, desired);
         Outcome {
-            scaling: Scaling::of(current, desired),
+            scaling: Scaling::new(current, desired),
             failure,
         }
     }
@@ -319,7 +319,7 @@ impl Turn<'_> {
             let (scaling, error) = match &computed {
                 Ok(computed) => {
                     let known = self.status.current_replicas.unwrap_or_default();
-                    (Scaling::of(known, computed.replicas), "none")
+                    (Scaling::new(known, computed.replicas), "none")
                 }
                 Err(failed) if failed.is_spec => (Scaling::None, "spec"),
                 Err(_) => (Scaling::None, "internal"),

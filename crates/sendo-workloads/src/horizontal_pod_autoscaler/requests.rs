@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn of(spec: Value, container: Option<&str>) -> Result<i64, String> {
+    fn request_of(spec: Value, container: Option<&str>) -> Result<i64, String> {
         let pod = json!({"metadata": {"name": "p"}, "spec": spec});
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
         of_pods(&[pod], "cpu", container).map(|requests| requests["p"])
@@ -116,17 +116,17 @@ mod tests {
             "containers": [container("a", json!({"cpu": "1"})), container("b", json!({"cpu": "200m"}))],
             "initContainers": [init, sidecar],
         });
-        assert_eq!(of(spec.clone(), None), Ok(1250));
-        assert_eq!(of(spec.clone(), Some("b")), Ok(200));
-        assert_eq!(of(spec.clone(), Some("s")), Ok(50));
-        let unknown = of(spec, Some("x")).unwrap_err();
+        assert_eq!(request_of(spec.clone(), None), Ok(1250));
+        assert_eq!(request_of(spec.clone(), Some("b")), Ok(200));
+        assert_eq!(request_of(spec.clone(), Some("s")), Ok(50));
+        let unknown = request_of(spec, Some("x")).unwrap_err();
         assert_eq!(unknown, "container x not found in Pod p");
     }
 
     #[test]
     fn every_container_must_request_the_resource() {
         let spec = json!({"containers": [container("a", json!({"memory": "1Gi"}))]});
-        let missing = of(spec, None).unwrap_err();
+        let missing = request_of(spec, None).unwrap_err();
         assert_eq!(missing, "missing request for cpu in container a of Pod p");
     }
 
@@ -137,12 +137,12 @@ mod tests {
             container("b", json!({})),
         ];
         let pod = |requests: Value| json!({"containers": containers, "resources": {"requests": requests}});
-        assert_eq!(of(pod(json!({"cpu": "3"})), None), Ok(3000));
-        assert_eq!(of(pod(json!({"cpu": "3"})), Some("a")), Ok(1000));
-        assert_eq!(of(pod(json!({"memory": "1Gi"})), None), Ok(1000));
+        assert_eq!(request_of(pod(json!({"cpu": "3"})), None), Ok(3000));
+        assert_eq!(request_of(pod(json!({"cpu": "3"})), Some("a")), Ok(1000));
+        assert_eq!(request_of(pod(json!({"memory": "1Gi"})), None), Ok(1000));
         let none = json!({"containers": [container("b", json!({}))],
             "resources": {"requests": {"memory": "1Gi"}}});
-        let missing = of(none, None).unwrap_err();
+        let missing = request_of(none, None).unwrap_err();
         assert_eq!(missing, "missing pod-level request for cpu in Pod p");
     }
 }

@@ -147,7 +147,7 @@ mod tests {
         serde_json::from_value(pod).expect("a pod")
     }
 
-    fn of(rules: Value, code: i32) -> Verdict {
+    fn verdict_of(rules: Value, code: i32) -> Verdict {
         let rules: Vec<_> = serde_json::from_value(rules).expect("rules");
         verdict(&rules, &failed(code))
     }
@@ -168,14 +168,23 @@ mod tests {
         ]);
         let message =
             "Container c for pod a/p failed with exit code 42 matching FailJob rule at index 0";
-        assert_eq!(of(rules.clone(), 42), Verdict::FailJob(message.to_owned()));
-        assert_eq!(of(rules.clone(), 8), Verdict::FailIndex);
-        assert_eq!(of(rules.clone(), 3), Verdict::Count { by_rule: true });
-        assert_eq!(of(rules, 1), Verdict::Ignore);
+        assert_eq!(
+            verdict_of(rules.clone(), 42),
+            Verdict::FailJob(message.to_owned())
+        );
+        assert_eq!(verdict_of(rules.clone(), 8), Verdict::FailIndex);
+        assert_eq!(
+            verdict_of(rules.clone(), 3),
+            Verdict::Count { by_rule: true }
+        );
+        assert_eq!(verdict_of(rules, 1), Verdict::Ignore);
         let plain = Verdict::Count { by_rule: false };
-        assert_eq!(of(json!([]), 1), plain);
+        assert_eq!(verdict_of(json!([]), 1), plain);
         // A container that succeeded matches nothing.
-        assert_eq!(of(json!([codes("FailJob", "NotIn", &[1])]), 0), plain);
+        assert_eq!(
+            verdict_of(json!([codes("FailJob", "NotIn", &[1])]), 0),
+            plain
+        );
     }
 
     #[test]

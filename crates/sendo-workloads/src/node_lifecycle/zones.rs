@@ -34,7 +34,7 @@ enum State {
 }
 
 impl State {
-    fn of(ready: usize, unready: usize) -> Self {
+    fn new(ready: usize, unready: usize) -> Self {
         match (ready, unready) {
             (0, 1..) => State::Disrupted,
             (_, 3..) if unready * 100 >= (ready + unready) * DISRUPTED_PERCENT => {
@@ -83,7 +83,7 @@ impl Zones {
     pub(super) fn count(&mut self, counts: &BTreeMap<String, Count>, now: Moment) -> Change {
         self.zones.retain(|zone, _| counts.contains_key(zone));
         for (name, count) in counts {
-            let state = State::of(count.ready, count.unready);
+            let state = State::new(count.ready, count.unready);
             let zone = self.zones.entry(name.clone()).or_insert(Zone {
                 state,
                 interval: Some(INTERVAL),

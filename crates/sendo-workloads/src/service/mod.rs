@@ -36,7 +36,7 @@ pub(crate) enum Family {
 
 impl Family {
     /// The family of an address; an IPv4 address in the form of an IPv6 one counts as IPv4.
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub(crate) fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(_) => Family::V4,
             IpAddr::V6(_) => Family::V6,
@@ -130,7 +130,7 @@ pub(crate) fn families(service: &Service) -> Vec<Family> {
     }
     let address = spec.and_then(|spec| spec.cluster_ip.as_deref());
     match address.and_then(parse_address) {
-        Some(address) => vec![Family::of(address)],
+        Some(address) => vec![Family::from_address(address)],
         None if has_address(service) => vec![Family::V4],
         None => vec![Family::V4, Family::V6],
     }

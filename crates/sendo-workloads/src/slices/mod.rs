@@ -117,7 +117,7 @@ pub(crate) struct EndpointId {
 }
 
 impl EndpointId {
-    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint) -> Self {
         let mut addresses = endpoint.addresses.clone();
         addresses.sort();
         let target = endpoint.target_ref.as_ref();
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn endpoints_are_told_apart_by_address_host_name_and_target() {
-        let id = |value: Value| EndpointId::of(&endpoint(value));
+        let id = |value: Value| EndpointId::new(&endpoint(value));
         let one = id(json!({"addresses": ["192.0.2.1", "192.0.2.2"]}));
         assert_eq!(
             one,

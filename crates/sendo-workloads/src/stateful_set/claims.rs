@@ -90,7 +90,7 @@ pub(super) async fn create(set: &StatefulSet, ordinal: i32, cx: &Context) -> Res
 /// Whether a claim belongs to an earlier pod of that name, with which it is about to be deleted.
 pub(super) fn is_stale(set: &StatefulSet, ordinal: i32, cx: &Context) -> bool {
     let pod = PodOf::name_only(set, ordinal);
-    Policy::of(set).delete_when_scaled
+    Policy::new(set).delete_when_scaled
         && existing(set, ordinal, cx)
             .iter()
             .any(|claim| pod.is_stale_in(claim))
@@ -145,7 +145,7 @@ struct Policy {
 }
 
 impl Policy {
-    fn of(set: &StatefulSet) -> Self {
+    fn new(set: &StatefulSet) -> Self {
         let spec = set.spec.as_ref();
         let policy = spec.and_then(|spec| spec.persistent_volume_claim_retention_policy.as_ref());
         let deletes = |text: Option<&String>| text.is_some_and(|text| text == "Delete");
@@ -210,7 +210,7 @@ fn names<K: Typed>(owner: &OwnerReference, name: &str) -> bool {
 
 /// Whether something else than the StatefulSet and the pod decides about the claim.
 fn has_other_controller(set: &StatefulSet, pod: &PodOf, claim: &PersistentVolumeClaim) -> bool {
-    let policy = Policy::of(set);
+    let policy = Policy::new(set);
     if !policy.delete_when_scaled && !policy.delete_when_deleted {
         return false;
     }
@@ -245,7 +245,7 @@ fn owners(
         .filter(|owner| !is_ours(owner))
         .cloned()
         .collect();
-    let policy = Policy::of(set);
+    let policy = Policy::new(set);
     if !has_other_controller(set, pod, claim) {
         if policy.delete_when_scaled && pod.is_condemned {
             wanted.extend(pod.reference.clone());

@@ -177,7 +177,7 @@ pub(super) struct DeclaredIndex {
 
 impl Webhook {
     fn of_kind(phase: Phase, kind: Kind, decide: Arc<dyn Decide>) -> Self {
-        let rules = vec![Rule::of(&kind)];
+        let rules = vec![Rule::from_kind(&kind)];
         Webhook::new(phase, Some(kind), rules, decide)
     }
 

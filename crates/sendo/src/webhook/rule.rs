@@ -31,7 +31,7 @@ impl Rule {
     }
 
     /// The rule of a kind.
-    pub(super) fn of(kind: &Kind) -> Self {
+    pub(super) fn from_kind(kind: &Kind) -> Self {
         Rule::new(&kind.group, &kind.version, &kind.plural)
     }
 

@@ -54,7 +54,7 @@ impl Fixture {
         }
     }
 
-    fn of(webhook: Webhook) -> Self {
+    fn with(webhook: Webhook) -> Self {
         Fixture::new(&[webhook], Limits::default())
     }
 
@@ -146,7 +146,7 @@ async fn keep_colour(change: Change<ConfigMap>, cx: Admission) -> Result<(), Den
 
 #[tokio::test(start_paused = true)]
 async fn a_patch_has_only_what_the_handler_changed() {
-    let fixture = Fixture::of(defaults(set_colour));
+    let fixture = Fixture::with(defaults(set_colour));
     let path = "/mutate-v1-configmap";
     let (_, response) = fixture
         .review(path, "CREATE", map(json!({"a": "b"})), Value::Null)
@@ -164,7 +164,7 @@ async fn a_patch_has_only_what_the_handler_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_validator_sees_the_change_and_refuses_in_the_form_of_kubernetes() {
-    let fixture = Fixture::of(validates(keep_colour).on(Create | Update | Delete));
+    let fixture = Fixture::with(validates(keep_colour).on(Create | Update | Delete));
     let path = "/validate-v1-configmap";
     let (red, blue) = (
         map(json!({"colour": "red"})),
@@ -201,14 +201,14 @@ async fn a_reviewer_gets_what_has_no_type_and_says_what_it_should_be() {
         Ok(Decision::Changed(object))
     }
     let rule = || Rule::new("*", "*", "*");
-    let fixture = Fixture::of(reviews(Phase::Mutating, "label", label).rule(rule()));
+    let fixture = Fixture::with(reviews(Phase::Mutating, "label", label).rule(rule()));
     let (_, response) = fixture
         .review("/mutate-label", "CREATE", map(json!({})), Value::Null)
         .await;
     let expected = json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]);
     assert_eq!(patch(&response), expected);
     // One that validates changes nothing, and says so.
-    let fixture = Fixture::of(reviews(Phase::Validating, "label", label).rule(rule()));
+    let fixture = Fixture::with(reviews(Phase::Validating, "label", label).rule(rule()));
     let (code, status) = fixture
         .review("/validate-label", "CREATE", map(json!({})), Value::Null)
         .await;
@@ -227,7 +227,7 @@ async fn a_panic_or_an_error_is_a_failed_call_and_ends_that_one_only() {
             _ => Ok(()),
         }
     }
-    let fixture = Fixture::of(validates(fail));
+    let fixture = Fixture::with(validates(fail));
     let path = "/validate-v1-configmap";
     let review = |key: &str| {
         let mut data = json!({});
@@ -258,7 +258,7 @@ async fn a_handler_that_hangs_is_dropped_before_the_api_server_gives_up() {
     async fn hang(_: Change<ConfigMap>, _: Admission) -> Result<(), Denied> {
         std::future::pending().await
     }
-    let fixture = Fixture::of(validates(hang).timeout_seconds(5));
+    let fixture = Fixture::with(validates(hang).timeout_seconds(5));
     let path = "/validate-v1-configmap";
     for (query, limit) in [
         ("", 4500),
@@ -285,7 +285,7 @@ async fn what_is_read_is_waited_for_as_long_as_there_is_time() {
         }
     }
     // Nobody answers the list of pods.
-    let fixture = Fixture::of(validates(look).reads::<Pod>());
+    let fixture = Fixture::with(validates(look).reads::<Pod>());
     let (code, status) = fixture
         .review(
             "/validate-v1-configmap",
@@ -298,7 +298,7 @@ async fn what_is_read_is_waited_for_as_long_as_there_is_time() {
     let why = "the cache does not have yet what the webhook reads";
     assert_eq!(status["message"], why);
     // What is not declared is named.
-    let fixture = Fixture::of(validates(look));
+    let fixture = Fixture::with(validates(look));
     let (code, status) = fixture
         .review(
             "/validate-v1-configmap",
@@ -345,7 +345,7 @@ async fn more_reviews_than_the_limit_wait_for_their_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_review_for_this_webhook_is_refused_with_the_reason() {
-    let fixture = Fixture::of(validates(keep_colour));
+    let fixture = Fixture::with(validates(keep_colour));
     let path = "/validate-v1-configmap";
     let good = review("CREATE", map(json!({})), Value::Null);
     let cases = [
@@ -416,7 +416,7 @@ async fn what_is_no_review_for_this_webhook_is_refused_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn conversions_are_served_beside_admission() {
-    let fixture = Fixture::of(validates(keep_colour));
+    let fixture = Fixture::with(validates(keep_colour));
     let review = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "u", "desiredAPIVersion": "example.dev/v1", "objects": [{

@@ -68,7 +68,7 @@ const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// The resources of an established definition, one for each served version.
 pub(crate) fn resources(definition: &Value, state: &DefinitionState) -> Vec<Resource> {
-    let Some(versions) = Versions::of(definition).map(Arc::new) else {
+    let Some(versions) = Versions::from_definition(definition).map(Arc::new) else {
         return Vec::new();
     };
     let all = definition["spec"]["versions"].as_array();
@@ -96,7 +96,7 @@ pub(crate) fn resource_as_stored(
     for version in definition["spec"]["versions"].as_array_mut()? {
         version["storage"] = (version["name"] == name).into();
     }
-    let versions = Arc::new(Versions::of(&definition)?);
+    let versions = Arc::new(Versions::from_definition(&definition)?);
     let mut all = definition["spec"]["versions"].as_array()?.iter();
     let version = all.find(|own| own["name"] == name)?;
     resource(&definition, version, &versions, state)

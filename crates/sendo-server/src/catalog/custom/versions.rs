@@ -57,7 +57,7 @@ pub(crate) struct ConversionWebhook {
 }
 
 impl ConversionWebhook {
-    fn of(definition: &Value) -> Option<Self> {
+    fn from_definition(definition: &Value) -> Option<Self> {
         let conversion = &definition["spec"]["conversion"];
         (conversion["strategy"] == "Webhook").then(|| ConversionWebhook {
             client: ClientConfig::read(&conversion["webhook"]["clientConfig"]),
@@ -68,7 +68,7 @@ impl ConversionWebhook {
 
 impl Versions {
     /// The versions of a definition; `None` if it has no storage version.
-    pub(crate) fn of(definition: &Value) -> Option<Self> {
+    pub(crate) fn from_definition(definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];
         let group = text(&spec["group"]);
         let mut all: Vec<Version> = Vec::new();
@@ -104,7 +104,7 @@ impl Versions {
         let unnamed = all.iter().position(|own| own.api_version == first);
         Some(Versions {
             unnamed: unnamed.unwrap_or(storage),
-            webhook: ConversionWebhook::of(definition),
+            webhook: ConversionWebhook::from_definition(definition),
             all,
             storage,
         })
@@ -144,7 +144,7 @@ mod tests {
             "spec": {"group": "example.dev", "versions": [version("v2", true), version("v1", false)]},
             "status": {"storedVersions": ["v1", "v2"]},
         });
-        let versions = Versions::of(&definition).unwrap();
+        let versions = Versions::from_definition(&definition).unwrap();
         let of_stored = |stored: &[u8]| {
             let found = versions.of_stored(stored);
             found

@@ -51,7 +51,7 @@ pub(crate) async fn sync(server: &Arc<Server>) -> Result<(), Status> {
         let [group, version] = ["group", "version"].map(|key| spec[key].as_str().unwrap_or(""));
         let versions = priorities.entry(group.to_owned()).or_default();
         versions.insert(version.to_owned(), priority(spec));
-        let Some(backend) = Backend::of(&service) else {
+        let Some(backend) = Backend::from_api_service(&service) else {
             remote::set_available(server, &services, &entry, &Condition::local()).await?;
             continue;
         };

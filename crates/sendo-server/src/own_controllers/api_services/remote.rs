@@ -143,7 +143,7 @@ impl Checker {
             let Some(entry) = found.map_err(backend)?.entry else {
                 return Ok(());
             };
-            match Backend::of(&stored_form::object(&entry)) {
+            match Backend::from_api_service(&stored_form::object(&entry)) {
                 Some(backend) if backend == *self.backend => {}
                 // Its next task checks it.
                 _ => return Ok(()),

@@ -239,7 +239,7 @@ impl Server {
                 let text = told(format!("failed: {error}"));
                 let failure = match error {
                     CallError::Configuration(_) | CallError::Call(_) => Failure::Unreached(text),
-                    CallError::Answer(_) => Failure::Refused(text),
+                    CallError::Response(_) => Failure::Refused(text),
                 };
                 (Err(failure), Some("conversion_webhook_call_failure"))
             }

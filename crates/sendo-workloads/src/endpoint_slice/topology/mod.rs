@@ -78,7 +78,7 @@ impl Topology {
         if services.is_empty() {
             return Vec::new();
         }
-        let ratios = Ratios::of(reader.list::<Node>().iter());
+        let ratios = Ratios::from_nodes(reader.list::<Node>().iter());
         let is_overloaded = |hinted: &Hinted| {
             hinted
                 .by_family
@@ -116,7 +116,7 @@ impl Topology {
         cx: &Context,
     ) -> Vec<Said> {
         let key = service.key();
-        let ratios = Ratios::of(cx.list::<Node>().iter());
+        let ratios = Ratios::from_nodes(cx.list::<Node>().iter());
         match distribute(ratios.as_ref(), changes, &unchanged) {
             Ok(counts) => {
                 let mut services = self.0.lock();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn zones_of_equal_size_get_equally_many() {
-        let ratios = Ratios::of([node("a", "x", "2"), node("b", "y", "2")].into_iter());
+        let ratios = Ratios::from_nodes([node("a", "x", "2"), node("b", "y", "2")].into_iter());
         let mut changes = created(slice(&["x", "x", "x", "y"]));
         let counts = distribute(ratios.as_ref(), &mut changes, &[]).expect("hints");
         assert_eq!(
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn slices_with_fitting_hints_stay_and_others_change() {
-        let ratios = Ratios::of([node("a", "x", "2"), node("b", "y", "2")].into_iter());
+        let ratios = Ratios::from_nodes([node("a", "x", "2"), node("b", "y", "2")].into_iter());
         let mut changes = created(slice(&["x", "y"]));
         distribute(ratios.as_ref(), &mut changes, &[]).expect("hints");
         let right = Arc::new(changes.create.remove(0));
@@ -317,8 +317,8 @@ mod tests {
 
     #[test]
     fn reasons_against_hints_are_told() {
-        let two = Ratios::of([node("a", "x", "2"), node("b", "y", "2")].into_iter());
-        let one = Ratios::of([node("a", "x", "2"), node("b", "x", "2")].into_iter());
+        let two = Ratios::from_nodes([node("a", "x", "2"), node("b", "y", "2")].into_iter());
+        let one = Ratios::from_nodes([node("a", "x", "2"), node("b", "x", "2")].into_iter());
         let why = |ratios: &Option<Ratios>, zones: &[&str]| {
             distribute(ratios.as_ref(), &mut created(slice(zones)), &[]).unwrap_err()
         };

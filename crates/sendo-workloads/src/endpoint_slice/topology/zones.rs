@@ -77,7 +77,7 @@ fn ceil(number: f64) -> usize {
 
 impl Ratios {
     /// Those of the nodes that are ready. `None` if there is only one zone, or a node without.
-    pub(super) fn of(nodes: impl Iterator<Item = Arc<Node>>) -> Option<Self> {
+    pub(super) fn from_nodes(nodes: impl Iterator<Item = Arc<Node>>) -> Option<Self> {
         let mut by_zone: BTreeMap<String, i64> = BTreeMap::new();
         for node in nodes {
             let is_excluded = EXCLUDED.iter().any(|label| node.label(label).is_some());

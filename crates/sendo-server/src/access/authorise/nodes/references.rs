@@ -15,7 +15,7 @@ use super::{Kind, ObjectRef};
 /// elsewhere gives it nothing more.
 pub(super) fn referenced_objects(pod: &Value) -> BTreeSet<ObjectRef> {
     let metadata = &pod["metadata"];
-    let mut found = References::of(pod);
+    let mut found = References::new(pod);
     found.add(Kind::Pod, &metadata["name"]);
     if metadata["annotations"]["kubernetes.io/config.mirror"].is_null() {
         found.visit(pod);
@@ -25,7 +25,7 @@ pub(super) fn referenced_objects(pod: &Value) -> BTreeSet<ObjectRef> {
 
 /// All that a pod refers to, be it a mirror or not.
 pub(super) fn all_referenced_objects(pod: &Value) -> BTreeSet<ObjectRef> {
-    let mut found = References::of(pod);
+    let mut found = References::new(pod);
     found.visit(pod);
     found.objects
 }
@@ -57,7 +57,7 @@ struct References<'p> {
 
 impl<'p> References<'p> {
     /// None yet.
-    fn of(pod: &'p Value) -> Self {
+    fn new(pod: &'p Value) -> Self {
         let metadata = &pod["metadata"];
         References {
             pod: text(&metadata["name"]),

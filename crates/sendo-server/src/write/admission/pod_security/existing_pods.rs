@@ -75,7 +75,7 @@ fn warnings(
     let mut checked = 0;
     for pod in pods.iter().take(most) {
         checked += 1;
-        let violations = Violations::of(Pod::of(pod), level);
+        let violations = Violations::new(Pod::new(pod), level);
         if !violations.is_empty() {
             let name = Meta::new(pod).name();
             let alike = found

@@ -30,7 +30,7 @@ pub(super) const POD_SECURITY: Plugin = Plugin {
     name: "PodSecurity",
     handles: |attributes| {
         matches!(attributes.operation, Operation::Create | Operation::Update)
-            && Subject::of(attributes).is_some()
+            && Subject::new(attributes).is_some()
     },
     mutate: None,
     validate: Some(|attributes, object, _| Box::pin(validate(attributes, object))),
@@ -45,7 +45,7 @@ enum Subject {
 }
 
 impl Subject {
-    fn of(attributes: &Attributes<'_>) -> Option<Subject> {
+    fn new(attributes: &Attributes<'_>) -> Option<Subject> {
         if attributes.call.resource.custom.is_some() {
             return None;
         }
@@ -80,7 +80,7 @@ impl Subject {
 }
 
 async fn validate(attributes: &Attributes<'_>, object: &Value) -> Result<(), Status> {
-    match Subject::of(attributes) {
+    match Subject::new(attributes) {
         Some(Subject::Namespace) => validate_namespace(attributes, object).await,
         Some(Subject::Pod) => validate_pod(attributes, object).await,
         Some(Subject::Workload) => validate_workload(attributes, object).await,
@@ -109,7 +109,7 @@ fn is_exempt(exempt: &[String], name: &str) -> bool {
 /// is enforced from now on.
 async fn validate_namespace(attributes: &Attributes<'_>, namespace: &Value) -> Result<(), Status> {
     let configuration = configuration(attributes);
-    let (policy, faults) = Policy::of(namespace, &configuration.defaults);
+    let (policy, faults) = Policy::from_namespace(namespace, &configuration.defaults);
     let name = attributes.name(namespace);
     let invalid = || {
         let kind = attributes.call.resource.group_kind();
@@ -128,7 +128,7 @@ async fn validate_namespace(attributes: &Attributes<'_>, namespace: &Value) -> R
         }
         return Ok(());
     };
-    let (before, old_faults) = Policy::of(old, &configuration.defaults);
+    let (before, old_faults) = Policy::from_namespace(old, &configuration.defaults);
     if !faults.is_empty() && faults != old_faults {
         return invalid();
     }
@@ -190,7 +190,7 @@ async fn validate_pod(attributes: &Attributes<'_>, pod: &Value) -> Result<(), St
         annotate(attributes, "error", cause);
         return Err(status);
     };
-    let (policy, faults) = Policy::of(&found, &configuration(attributes).defaults);
+    let (policy, faults) = Policy::from_namespace(&found, &configuration(attributes).defaults);
     if faults.is_empty() && policy.is_privileged() {
         annotate(attributes, "enforce-policy", "privileged:latest");
         return Ok(());
@@ -203,7 +203,7 @@ async fn validate_pod(attributes: &Attributes<'_>, pod: &Value) -> Result<(), St
     let evaluation = Evaluation {
         attributes,
         object: pod,
-        pod: Pod::of(pod),
+        pod: Pod::new(pod),
         policy,
         faults,
     };
@@ -222,7 +222,7 @@ async fn validate_workload(attributes: &Attributes<'_>, workload: &Value) -> Res
         annotate(attributes, "error", why);
         return Ok(());
     };
-    let (policy, faults) = Policy::of(&found, &configuration(attributes).defaults);
+    let (policy, faults) = Policy::from_namespace(&found, &configuration(attributes).defaults);
     let asks = [policy.warn, policy.audit]
         .iter()
         .any(|mode| mode.level != Level::Privileged);
@@ -235,7 +235,7 @@ async fn validate_workload(attributes: &Attributes<'_>, workload: &Value) -> Res
     let evaluation = Evaluation {
         attributes,
         object: workload,
-        pod: Pod::of(template),
+        pod: Pod::new(template),
         policy,
         faults,
     };
@@ -366,7 +366,7 @@ impl Evaluation<'_> {
 
     /// Which level is violated, and in what.
     fn violated(&self, level: LevelVersion) -> Option<String> {
-        let violations = Violations::of(self.pod, level);
+        let violations = Violations::new(self.pod, level);
         let quoted = go_quote(&level.to_string());
         (!violations.is_empty()).then(|| format!("PodSecurity {quoted}: {}", violations.details()))
     }

@@ -13,7 +13,7 @@ use crate::webhook::review;
 
 /// What a webhook of which kind may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum HookType {
     /// It may change the object.
     Mutating,
     /// It may not.
@@ -22,7 +22,7 @@ pub(super) enum Asked {
 
 /// A webhook's decision.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct AdmissionResponse {
     pub(super) allowed: bool,
     pub(super) patch: Vec<u8>,
     pub(super) patch_type: String,
@@ -96,8 +96,8 @@ pub(super) fn verify(
     review: &Value,
     version: &str,
     uid: &str,
-    asked: Asked,
-) -> Result<Answer, String> {
+    hook_type: HookType,
+) -> Result<AdmissionResponse, String> {
     let response = &review["response"];
     if response.is_null() {
         return Err("webhook response was absent".to_owned());
@@ -110,11 +110,11 @@ pub(super) fn verify(
     let (patch, patch_type) = match version {
         "v1" => {
             check_identity(review, uid)?;
-            check_patch(&patch, patch_type, asked)?;
+            check_patch(&patch, patch_type, hook_type)?;
             (patch, patch_type.unwrap_or_default().to_owned())
         }
         // Of the older version neither was ever checked.
-        _ if asked == Asked::Validating => (Vec::new(), String::new()),
+        _ if hook_type == HookType::Validating => (Vec::new(), String::new()),
         _ => (patch, "JSONPatch".to_owned()),
     };
     let annotations = response["auditAnnotations"]
@@ -122,7 +122,7 @@ pub(super) fn verify(
         .into_iter()
         .flatten();
     let warnings = response["warnings"].as_array().into_iter().flatten();
-    Ok(Answer {
+    Ok(AdmissionResponse {
         allowed: response["allowed"] == true,
         patch,
         patch_type,
@@ -154,17 +154,19 @@ fn check_identity(review: &Value, uid: &str) -> Result<(), String> {
     ))
 }
 
-fn check_patch(patch: &[u8], patch_type: Option<&str>, asked: Asked) -> Result<(), String> {
-    let fault = match (asked, patch.is_empty(), patch_type) {
-        (Asked::Mutating, false, None) => {
+fn check_patch(patch: &[u8], patch_type: Option<&str>, hook_type: HookType) -> Result<(), String> {
+    let fault = match (hook_type, patch.is_empty(), patch_type) {
+        (HookType::Mutating, false, None) => {
             "webhook returned response.patch but not response.patchType"
         }
-        (Asked::Mutating, true, Some(_)) => {
+        (HookType::Mutating, true, Some(_)) => {
             "webhook returned response.patchType but not response.patch"
         }
-        (Asked::Mutating, false, Some("")) => "webhook returned invalid response.patchType of \"\"",
-        (Asked::Validating, false, _) => "validating webhook may not return response.patch",
-        (Asked::Validating, true, Some(_)) => {
+        (HookType::Mutating, false, Some("")) => {
+            "webhook returned invalid response.patchType of \"\""
+        }
+        (HookType::Validating, false, _) => "validating webhook may not return response.patch",
+        (HookType::Validating, true, Some(_)) => {
             "validating webhook may not return response.patchType"
         }
         _ => return Ok(()),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::versions::Versioned;
 use super::super::{Attributes, Operation, lookup};
-use super::answer::{self, Answer, Asked};
+use super::answer::{self, AdmissionResponse, HookType};
 use super::review;
 use crate::catalog::keys::Keys;
 use crate::metrics::admission::WebhookResult;
@@ -35,7 +35,7 @@ pub(super) enum Failure {
 pub(super) fn count<T>(
     attributes: &Attributes<'_>,
     hook: &Hook,
-    asked: Asked,
+    hook_type: HookType,
     outcome: &Result<T, Failure>,
     began: Moment,
 ) {
@@ -47,9 +47,9 @@ pub(super) fn count<T>(
         Err(Failure::Call(_)) if hook.ignores_failure => WebhookResult::CallIgnored(UNAVAILABLE),
         Err(Failure::Call(_)) => WebhookResult::CallFailed(UNAVAILABLE),
     };
-    let kind = match asked {
-        Asked::Mutating => "admit",
-        Asked::Validating => "validating",
+    let kind = match hook_type {
+        HookType::Mutating => "admit",
+        HookType::Validating => "validating",
     };
     let (operation, took) = (
         attributes.operation.as_str(),
@@ -67,8 +67,8 @@ pub(super) async fn call(
     attributes: &Attributes<'_>,
     hook: &Hook,
     versioned: &Versioned,
-    asked: Asked,
-) -> Result<Answer, Failure> {
+    hook_type: HookType,
+) -> Result<AdmissionResponse, Failure> {
     let request = attributes.call.request;
     if attributes.is_dry_run() && !hook.takes_dry_run {
         let name = go_quote(&hook.name);
@@ -92,14 +92,14 @@ pub(super) async fn call(
     let body = posted.map_err(|error| {
         Failure::Call(match error {
             CallError::Configuration(why) => format!("could not get REST client: {why}"),
-            CallError::Call(why) | CallError::Answer(why) => {
+            CallError::Call(why) | CallError::Response(why) => {
                 format!("failed to call webhook: {why}")
             }
         })
     })?;
     let review = answer::read(&body, version)
         .map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
-    let answer = answer::verify(&review, version, &uid, asked)
+    let answer = answer::verify(&review, version, &uid, hook_type)
         .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;
     for (key, value) in &answer.audit_annotations {
         request.annotate(format!("{}/{key}", hook.name), value.as_str());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::Attributes;
 use super::super::expressions::Evaluator;
 use super::super::versions::{Unknown, Versioned};
-use super::answer::{Answer, Asked};
+use super::answer::{AdmissionResponse, HookType};
 use super::call::{self, Failure};
 use super::{in_version, version_for};
 use crate::state::admission::Reinvocation;
@@ -39,7 +39,7 @@ pub(super) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
         let versioned = in_version(attributes, object, version).await?;
         let began = attributes.call.server.world.clock().now();
         let outcome = invoke(attributes, hook, &versioned).await;
-        call::count(attributes, hook, Asked::Mutating, &outcome, began);
+        call::count(attributes, hook, HookType::Mutating, &outcome, began);
         let took = attributes.call.server.world.clock().now() - began;
         attributes.call.request.add_webhook_time(took);
         note_outcome(attributes, hook, index, &outcome);
@@ -77,7 +77,7 @@ async fn invoke(
     hook: &Hook,
     versioned: &Versioned,
 ) -> Result<Patched, Failure> {
-    let answer = call::call(attributes, hook, versioned, Asked::Mutating).await?;
+    let answer = call::call(attributes, hook, versioned, HookType::Mutating).await?;
     if answer.patch.is_empty() {
         return Ok(Patched::Same);
     }
@@ -108,7 +108,7 @@ async fn invoke(
     })
 }
 
-fn read_patch(answer: &Answer) -> Result<JsonPatch, Failure> {
+fn read_patch(answer: &AdmissionResponse) -> Result<JsonPatch, Failure> {
     let undecodable = |why: String| {
         Failure::Call(format!(
             "received undecodable patch in webhook response: {why}"

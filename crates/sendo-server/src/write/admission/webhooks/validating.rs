@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::Attributes;
 use super::super::expressions::Evaluator;
 use super::super::versions::Versioned;
-use super::answer::Asked;
+use super::answer::HookType;
 use super::call::{self, Failure};
 use super::{in_version, version_for};
 use crate::state::admission::hooks::{Hook, Hooks};
@@ -59,8 +59,8 @@ async fn invoke(
     index: usize,
 ) -> Result<(), Status> {
     let began = attributes.call.server.world.clock().now();
-    let outcome = call::call(attributes, hook, versioned, Asked::Validating).await;
-    call::count(attributes, hook, Asked::Validating, &outcome, began);
+    let outcome = call::call(attributes, hook, versioned, HookType::Validating).await;
+    call::count(attributes, hook, HookType::Validating, &outcome, began);
     match outcome {
         Ok(_) => Ok(()),
         Err(Failure::Denied(status) | Failure::Refused(status)) => Err(status),

@@ -27,7 +27,7 @@ pub(super) struct Pod<'a> {
 
 impl<'a> Pod<'a> {
     /// A pod, or the template of one.
-    pub(super) fn of(object: &'a Value) -> Self {
+    pub(super) fn new(object: &'a Value) -> Self {
         Pod {
             metadata: object.at("metadata"),
             spec: object.at("spec"),
@@ -301,7 +301,7 @@ pub(super) struct Violations(Vec<Violation>);
 
 impl Violations {
     /// Checks a pod.
-    pub(super) fn of(pod: Pod<'_>, asked: LevelVersion) -> Self {
+    pub(super) fn new(pod: Pod<'_>, asked: LevelVersion) -> Self {
         let minor = match asked.version {
             Version::Latest => u32::MAX,
             Version::Minor(minor) => minor,

@@ -20,7 +20,7 @@ fn at(text: &str) -> LevelVersion {
 
 /// What a pod violates.
 fn violated(level: &str, pod: &Value) -> String {
-    Violations::of(Pod::of(pod), at(level)).details()
+    Violations::new(Pod::new(pod), at(level)).details()
 }
 
 /// A pod that meets every level, with a container `a` and an initial one `i`.
@@ -431,7 +431,7 @@ fn violations_come_in_the_order_of_their_checks_the_baseline_first() {
             "containers": [{"name": "a", "securityContext": {"privileged": true, "runAsUser": 0}}],
         },
     });
-    let violations = Violations::of(Pod::of(&pod), at("restricted"));
+    let violations = Violations::new(Pod::new(&pod), at("restricted"));
     assert_eq!(
         violations.reasons(),
         "host namespaces, privileged, allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, runAsUser=0, seccompProfile"
