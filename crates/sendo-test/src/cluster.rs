@@ -319,12 +319,13 @@ impl TestCluster {
     /// # Panics
     /// If anything else was written; the message shows it.
     pub async fn stays_quiet_for(&self, duration: Duration) {
-        let before = self.changes().len();
+        let before = self.inner.store.revision();
         self.pass(duration).await;
         let changes = self.changes();
-        let written: Vec<String> = changes[before..]
+        // What was written just before may have been recorded only now.
+        let written: Vec<String> = changes
             .lines()
-            .filter(|line| !is_heartbeat(line))
+            .filter(|line| is_after(line, before) && !is_heartbeat(line))
             .map(without_managed_fields)
             .collect();
         assert!(
@@ -392,6 +393,12 @@ impl TestCluster {
 
 fn expect_ok<T>(verb: &str, result: Result<T, sendo::client::Error>) -> T {
     result.unwrap_or_else(|error| panic!("cannot {verb}: {error}"))
+}
+
+/// Whether a line of the changes is about a change after this revision.
+fn is_after(line: &str, revision: Revision) -> bool {
+    let own = line.split(' ').nth(1).and_then(|own| own.parse().ok());
+    own.is_none_or(|own| Revision(own) > revision)
 }
 
 /// Whether a line of the changes is one that an idle cluster writes too.
