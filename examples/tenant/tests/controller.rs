@@ -326,14 +326,24 @@ async fn its_rights_are_enough_and_all_are_used(cluster: TestCluster) {
 
     assert_eq!(rights.refused(), [""; 0]);
     // No request needs these itself: they are checked when roles and bindings are written, and for
-    // `blockOwnerDeletion`.
+    // `blockOwnerDeletion`. Nobody reads its metrics here, and its webhook is called in this
+    // process, without a certificate.
     let others = [
         "bind roles.rbac.authorization.k8s.io",
-        // Nobody reads its metrics here.
+        "create secrets in tenant-controller-system",
         "create subjectaccessreviews.authorization.k8s.io",
         "create tokenreviews.authentication.k8s.io",
         "escalate roles.rbac.authorization.k8s.io",
+        "get mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "get secrets in tenant-controller-system",
+        "list endpointslices.discovery.k8s.io in tenant-controller-system",
+        "list mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "list secrets in tenant-controller-system",
+        "update mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "update secrets in tenant-controller-system",
         "update tenants/finalizers.multitenancy.example.dev",
+        "watch mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "watch secrets in tenant-controller-system",
     ];
     let mut unused = rights.unused();
     unused.sort();
