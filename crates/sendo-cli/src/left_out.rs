@@ -15,9 +15,12 @@ pub(crate) struct LeftOut {
 impl LeftOut {
     /// Says how to have it.
     pub(crate) fn run(self) -> Result<()> {
-        let package = env!("CARGO_MANIFEST_DIR");
-        bail!(
-            "this build of sendo has not all commands: install the whole of it with `cargo install --path {package} --all-features`"
-        )
+        bail!("this build of sendo has not all commands: {}", fix())
     }
+}
+
+/// How to have what is left out.
+pub(crate) fn fix() -> String {
+    let package = env!("CARGO_MANIFEST_DIR");
+    format!("install the whole of it with `cargo install --path {package} --all-features`")
 }

@@ -23,12 +23,15 @@ mod kubeconfig;
     feature = "add",
     feature = "completion",
     feature = "dev",
-    feature = "image"
+    feature = "image",
+    feature = "process"
 )))]
 mod left_out;
 mod names;
 mod new;
 mod output;
+#[cfg(feature = "process")]
+mod processes;
 mod program;
 mod project;
 #[cfg(feature = "add")]
@@ -122,6 +125,10 @@ impl Command {
 
 /// Runs the command that the arguments of this process name.
 pub fn main() -> ExitCode {
+    #[cfg(feature = "process")]
+    if let Some(code) = sendo_cluster::container_process(std::env::args_os().skip(1)) {
+        return code;
+    }
     match Cli::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

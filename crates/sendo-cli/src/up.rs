@@ -17,12 +17,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::audit::AuditFlags;
 use crate::demo;
 use crate::kubeconfig;
+#[cfg(feature = "process")]
+use crate::processes::NodeFolder;
 use crate::screen::Screen;
 
 /// Start a Kubernetes cluster in this process and keep it until Ctrl-C
 ///
 /// An API server over TLS, the controllers, a scheduler and nodes whose
-/// containers are simulated, all in memory: ready in a moment, gone with the
+/// containers are simulated (--runtime says otherwise), all in memory: ready in a moment, gone with the
 /// process unless --data-dir keeps it. kubectl and any other client use it
 /// through the kubeconfig that it writes.
 #[derive(Debug, Args)]
@@ -30,17 +32,25 @@ use crate::screen::Screen;
   sendo up                                   a cluster with two nodes
   sendo up --demo                            the same, with example controllers and a story
   sendo up --data-dir boat                   a cluster that is kept, and goes on next time
+  sendo up --runtime process --image py=/usr/bin/python3
+                                             pods that run, as processes of this machine
   sendo up --runtime none --nodes 1          nodes that run nothing: play the kubelet yourself
   sendo up --controllers='*,-replicaset-controller'
                                              all controllers but one: bring your own")]
 pub(crate) struct Up {
-    /// How many nodes there are: node-0, node-1, …; at most 200
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=200))]
-    nodes: u8,
+    /// How many nodes there are: node-0, node-1, …; 2 by default, 1 with `--runtime process`, at
+    /// most 200
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=200))]
+    nodes: Option<u8>,
 
     /// What the nodes do with pods
     #[arg(long, value_enum, default_value_t = RuntimeName::Simulated)]
     runtime: RuntimeName,
+
+    /// With `--runtime process`: the program that runs for an image of this name; images such as
+    /// file:///usr/bin/python3 need no name
+    #[arg(long, value_name = "NAME=PATH")]
+    image: Vec<String>,
 
     /// The port of the API server on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "P", default_value_t = 6443)]
@@ -93,6 +103,9 @@ pub(crate) struct Up {
 enum RuntimeName {
     /// Containers start, run and end in time, but nothing is executed
     Simulated,
+    /// Containers are processes of this machine, on its network and with its files; an image is
+    /// the path of a program
+    Process,
     /// Nodes are ready and run no pods, for those who play the kubelet themselves
     None,
 }
@@ -103,12 +116,28 @@ impl Up {
         self.start_logging()?;
         let screen = Screen::stdout();
         let world = World::real();
-        if self.demo && self.runtime == RuntimeName::None {
-            bail!("the demo needs pods that run: leave out `--runtime none`");
+        if self.demo && self.runtime != RuntimeName::Simulated {
+            bail!("the demo needs pods that are simulated: leave out `--runtime`");
+        }
+        if !self.image.is_empty() && self.runtime != RuntimeName::Process {
+            bail!("--image says which program an image is: add `--runtime process`");
         }
         kubeconfig::check_replaceable(&self.kubeconfig)?;
+        #[cfg(feature = "process")]
+        let folder = NodeFolder::new(self.data_dir.as_deref())?;
+        let runtime = match self.runtime {
+            RuntimeName::Simulated => Runtime::Simulated(Default::default()),
+            RuntimeName::None => Runtime::None,
+            #[cfg(feature = "process")]
+            RuntimeName::Process => Runtime::Process(folder.options(&self.image)?),
+            #[cfg(not(feature = "process"))]
+            RuntimeName::Process => bail!(
+                "this build of sendo cannot run processes: {}",
+                crate::left_out::fix()
+            ),
+        };
         let began = Instant::now();
-        let options = self.cluster_options(&world, parts)?;
+        let options = self.cluster_options(&world, parts, runtime)?;
         let cluster = Cluster::start_with_progress(&world, options, |component| {
             screen.ready(&component.name, &component.about, began.elapsed());
         })
@@ -181,15 +210,20 @@ impl Up {
         });
     }
 
-    fn cluster_options(&self, world: &World, parts: &Handle) -> Result<ClusterOptions> {
+    fn cluster_options(
+        &self,
+        world: &World,
+        parts: &Handle,
+        runtime: Runtime,
+    ) -> Result<ClusterOptions> {
         let controllers: Controllers = self.controllers.parse()?;
         let store = self.data_dir.as_deref().map(|folder| open(folder, world));
         Ok(ClusterOptions {
-            nodes: self.nodes,
-            runtime: match self.runtime {
-                RuntimeName::Simulated => Runtime::Simulated(Default::default()),
-                RuntimeName::None => Runtime::None,
-            },
+            nodes: self.nodes.unwrap_or(match self.runtime {
+                RuntimeName::Process => 1,
+                RuntimeName::Simulated | RuntimeName::None => 2,
+            }),
+            runtime,
             controllers,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))),
             store: store.transpose()?,

@@ -18,6 +18,7 @@
 mod controllers;
 mod identities;
 mod metrics_api;
+mod node_api;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ use tokio::runtime::Handle;
 
 pub use controllers::{Controllers, UnknownController};
 pub use sendo_node::{Pace, Runtime};
+#[cfg(feature = "process")]
+pub use sendo_node::{ProcessOptions, container_process};
 pub use sendo_server::{Audit, AuditLog, AuditPolicy, AuditPolicyError, AuditRotation, ServeError};
 pub use sendo_store::{Disk, OpenError, Retention, Store};
 
@@ -131,6 +134,18 @@ impl StartError {
     }
 }
 
+/// The runtime of one of several nodes: each keeps its containers in a folder of its own.
+fn of_node(runtime: &Runtime, _number: u8) -> Runtime {
+    match runtime {
+        #[cfg(feature = "process")]
+        Runtime::Process(options) => Runtime::Process(ProcessOptions {
+            state: options.state.join(format!("node-{_number}")),
+            ..options.clone()
+        }),
+        other => other.clone(),
+    }
+}
+
 /// A component of the cluster that has become ready.
 #[derive(Clone, Debug)]
 pub struct Component {
@@ -154,6 +169,8 @@ pub struct Cluster {
     parts_on: Handle,
     /// The managers, in the order in which they were started.
     parts: Vec<Running>,
+    /// Kept so that the API server can ask the nodes.
+    node_apis: Vec<LocalService>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -236,6 +253,7 @@ impl Cluster {
             metrics_api: None,
             parts_on: options.parts_on.unwrap_or_else(Handle::current),
             parts: Vec::new(),
+            node_apis: Vec::new(),
         };
 
         let metrics_api = match options.metrics_api {
@@ -284,14 +302,17 @@ impl Cluster {
             started.push(cluster.start_part(component, scheduler, config)?);
         }
         for number in 0..options.nodes {
-            let node = NodeOptions {
-                runtime: options.runtime,
-                ..NodeOptions::new(number)
-            };
+            let runtime = of_node(&options.runtime, number);
+            let node = NodeOptions::new(number).with_runtime(runtime);
             let config = cluster.config(identities::node(&node.name), "kubelet");
-            let agent = sendo_node::manager(&node);
+            let (agent, api) = sendo_node::agent(&node);
+            if let Some(api) = api {
+                let clock = cluster.world.clock().clone();
+                let serving = node_api::serve(&cluster.server, &node.name, api, clock);
+                cluster.node_apis.push(serving);
+            }
             let component = Component {
-                about: format!("{} cpu, {}, {} pods", node.cpu, node.memory, node.pods),
+                about: node.to_string(),
                 name: node.name,
             };
             started.push(cluster.start_part(component, agent, config)?);

@@ -144,7 +144,12 @@ fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
             "lastTransitionTime": whole_seconds(since.map_or(now, |time| time.0)),
         })
     };
-    json!({
+    let (version, kernel) = match &options.runtime {
+        #[cfg(feature = "process")]
+        crate::Runtime::Process(_) => ("process", kernel_version()),
+        _ => ("simulated", "simulated".to_owned()),
+    };
+    let mut status = json!({
         "capacity": capacity,
         "allocatable": capacity,
         "declaredFeatures": FEATURES,
@@ -155,20 +160,41 @@ fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
             condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         ],
         "addresses": [
-            {"type": "InternalIP", "address": addresses::host(options.number).to_string()},
+            {"type": "InternalIP", "address": options.host().to_string()},
             {"type": "Hostname", "address": options.name},
         ],
         "nodeInfo": {
             "machineID": "", "systemUUID": "", "bootID": "",
-            "kernelVersion": "simulated",
+            "kernelVersion": kernel,
             "osImage": "Sendo",
-            "containerRuntimeVersion": concat!("simulated://", env!("CARGO_PKG_VERSION")),
+            "containerRuntimeVersion": format!("{version}://{}", env!("CARGO_PKG_VERSION")),
             "kubeletVersion": "v1.36.4",
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
             "architecture": "amd64",
         },
-    })
+    });
+    #[cfg(feature = "process")]
+    if let (crate::Runtime::Process(_), Some(list)) =
+        (&options.runtime, status["conditions"].as_array_mut())
+    {
+        let message = "pods are plain processes: they share the network and the files of this machine, without limits";
+        list.push(condition(
+            "PodsIsolated",
+            "False",
+            "PlainProcesses",
+            message,
+        ));
+    }
+    status
+}
+
+#[cfg(feature = "process")]
+fn kernel_version() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release
+        .map(|release| release.trim().to_owned())
+        .unwrap_or_default()
 }
 
 /// A time in the format of `metav1.Time`: whole seconds.

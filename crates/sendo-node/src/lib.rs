@@ -1,25 +1,51 @@
 //! The embedded cluster's node agent, written with `sendo` as any user would write it.
 //!
-//! [`manager`] declares the agent of one node: a heartbeat that registers the
+//! [`agent`] declares the agent of one node: a heartbeat that registers the
 //! [`Node`](k8s_openapi::api::core::v1::Node) and renews its lease, and, unless the
 //! node runs nothing, a controller of the pods bound to it.
-//! The containers are simulated: [`simulation`] computes, as a pure function of a
-//! pod's history and the time, what its status is and when it changes next. [`exits`]
-//! says which containers exit by themselves, and how a pod's annotations choose that; [`usage`] says
-//! what they use.
+//!
+//! The logic of pods (`kubelet`: what starts and stops next, restarts, probes, hooks, phases and
+//! conditions) is the same whatever runs the containers; `runtime` is the interface between both.
+//! In [`simulated`] containers nothing is executed: they start, run and exit in time, and
+//! annotations of a pod choose how; [`usage`] says what they use.
 
+mod actions;
 mod addresses;
-pub mod exits;
+mod admission;
 mod heartbeat;
+mod jobs;
+mod kubelet;
+mod logs;
 pub mod pod;
-mod pods;
-pub mod simulation;
+mod probes;
+#[cfg(feature = "process")]
+mod process;
+mod restart;
+mod runtime;
+pub mod simulated;
 mod status;
+mod stop;
 pub mod usage;
 
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendo::{Manager, Right};
+use sendo_apimachinery::quantity::Quantity;
+
+use crate::admission::Capacity;
+use crate::jobs::Jobs;
+use crate::kubelet::WakeUps;
+#[cfg(feature = "process")]
+use crate::process::Processes;
+use crate::runtime::ContainerRuntime;
+use crate::simulated::Simulated;
+
+pub use crate::logs::{LogOptions, NodeApi};
+
+#[cfg(feature = "process")]
+pub use crate::process::{ProcessOptions, container_process};
 
 /// A node and its simulated capacity.
 #[derive(Clone, Debug)]
@@ -40,11 +66,14 @@ pub struct NodeOptions {
 }
 
 /// What a node does with the pods bound to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Runtime {
     /// Simulated containers: they start, run and terminate after the times in [`Pace`], but
     /// nothing is executed.
     Simulated(Pace),
+    /// Processes of this machine, on its network and in its file system.
+    #[cfg(feature = "process")]
+    Process(ProcessOptions),
     /// Nothing: the node is ready and sends heartbeats; a test can take the part of the kubelet.
     None,
 }
@@ -60,7 +89,7 @@ pub struct Pace {
     /// grace period.
     pub stop: Duration,
     /// How long the containers of a Job run until they succeed, unless the pod says otherwise; 1 s
-    /// by default. See [`exits`].
+    /// by default. See [`simulated`].
     pub job: Duration,
 }
 
@@ -89,16 +118,90 @@ impl NodeOptions {
     }
 }
 
-/// The agent of one node.
-pub fn manager(options: &NodeOptions) -> Manager {
-    let agent = Manager::new(&options.name)
+/// The agent of one node, and what the API server asks it.
+pub fn agent(options: &NodeOptions) -> (Manager, Option<NodeApi>) {
+    let manager = Manager::new(&options.name)
         // Its rights are those that Kubernetes gives a node.
         .needs(Right::everything())
         .runnable(heartbeat::runnable(options.clone()));
-    match options.runtime {
-        Runtime::None => agent,
-        Runtime::Simulated(pace) => agent
-            .caching(pod::cached())
-            .controller(pods::controller(options, pace)),
+    let (jobs, carries_out) = Jobs::new();
+    let (manager, api) = match &options.runtime {
+        Runtime::None => return (manager, None),
+        Runtime::Simulated(pace) => {
+            let runtime = Arc::new(Simulated::new(*pace));
+            running(manager, options, runtime, jobs, WakeUps::new())
+        }
+        #[cfg(feature = "process")]
+        Runtime::Process(process) => {
+            let wake_ups = WakeUps::new();
+            let wake = wake_ups.sender.clone();
+            let runtime = Arc::new(Processes::new(process.clone(), jobs.clone(), wake));
+            let ends = Processes::runnable(process.state.clone(), options.name.clone());
+            running(manager.runnable(ends), options, runtime, jobs, wake_ups)
+        }
+    };
+    (manager.runnable(carries_out), Some(api))
+}
+
+/// Adds the controller of the pods that a runtime runs.
+fn running<R: ContainerRuntime>(
+    manager: Manager,
+    options: &NodeOptions,
+    runtime: Arc<R>,
+    jobs: Jobs,
+    wake_ups: WakeUps,
+) -> (Manager, NodeApi) {
+    let api = NodeApi::new(runtime.clone());
+    let controller = kubelet::controller(options, options.capacity(), runtime, jobs, wake_ups);
+    (manager.caching(pod::cached()).controller(controller), api)
+}
+
+impl std::fmt::Display for NodeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} cpu, {}, {} pods", self.cpu, self.memory, self.pods)?;
+        match &self.runtime {
+            #[cfg(feature = "process")]
+            Runtime::Process(_) => {
+                f.write_str(", which are plain processes on this machine's network")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl NodeOptions {
+    /// The same node with another runtime. One that runs processes has what this machine has.
+    pub fn with_runtime(self, runtime: Runtime) -> Self {
+        match &runtime {
+            #[cfg(feature = "process")]
+            Runtime::Process(_) => {
+                let (cpu, memory) = crate::process::capacity_of_this_machine();
+                NodeOptions {
+                    cpu: cpu.unwrap_or(self.cpu),
+                    memory: memory.unwrap_or(self.memory),
+                    runtime,
+                    ..self
+                }
+            }
+            _ => NodeOptions { runtime, ..self },
+        }
+    }
+
+    /// The address of its host: for processes that of this machine, else one of its own.
+    fn host(&self) -> Ipv4Addr {
+        match &self.runtime {
+            #[cfg(feature = "process")]
+            Runtime::Process(process) => process.address,
+            _ => addresses::host(self.number),
+        }
+    }
+
+    fn capacity(&self) -> Capacity {
+        let amount = |text: &str| text.parse::<Quantity>().ok();
+        Capacity {
+            milli_cpu: amount(&self.cpu).map_or(0, |cpu| cpu.milli()),
+            memory: amount(&self.memory).map_or(0, |memory| memory.units()),
+            pods: self.pods.into(),
+        }
     }
 }

@@ -5,4 +5,5 @@ mod deploy;
 mod dev;
 mod image;
 mod new;
+mod processes;
 mod up;

@@ -13,6 +13,7 @@ mod garbage;
 mod jobs;
 mod namespaces;
 mod nodes;
+mod pods;
 mod quotas;
 mod replicasets;
 mod replication_controllers;

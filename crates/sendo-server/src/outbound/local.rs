@@ -90,6 +90,22 @@ impl LocalServices {
         }
     }
 
+    /// Has the agent of a node asked by `handler`, until the returned value is dropped, with the
+    /// requests that a kubelet takes: `GET /containerLogs/<namespace>/<pod>/<container>`.
+    pub fn register_node_agent<H, F, B>(&self, node: &str, handler: H) -> LocalService
+    where
+        H: Fn(Request<Bytes>) -> F + Send + Sync + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Into<Body>,
+    {
+        self.register(&node_host(node), AGENT_PORT, handler)
+    }
+
+    /// The agent of a node, if it is in this process.
+    pub(crate) fn find_node_agent(&self, node: &str) -> Option<Found> {
+        self.find(&node_host(node), AGENT_PORT)
+    }
+
     /// The service for a host and port, if there is one.
     pub(crate) fn find(&self, host: &str, port: u16) -> Option<Found> {
         let services = self.inner.lock();
@@ -110,6 +126,14 @@ impl std::fmt::Debug for LocalServices {
         let services = self.inner.lock();
         f.debug_set().entries(services.by_address.keys()).finish()
     }
+}
+
+/// The port of a kubelet.
+const AGENT_PORT: u16 = 10250;
+
+/// A host that no URL names, so that nothing but the server itself asks a node.
+fn node_host(node: &str) -> String {
+    format!("node:{node}")
 }
 
 /// A service that was found.

@@ -1,20 +1,24 @@
 //! Serves the subresources that connect to nodes, pods and services: log, exec, attach,
 //! portforward and proxy.
 //!
-//! No node has an agent that could be reached. Where a node's containers are
-//! simulated, a valid request is answered with an error that says so; elsewhere it is answered as
-//! Kubernetes answers when it cannot reach an agent.
+//! Logs are asked of the agent of the pod's node, if that is in this process. No agent is reached
+//! over the network: where a node's containers are simulated, a valid request is answered with an
+//! error that says so; elsewhere it is answered as Kubernetes answers when it cannot reach an agent.
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::StatusCode;
+use http_body_util::BodyExt as _;
 use sendo_apimachinery::field::{Error, Path};
 use sendo_apimachinery::{GroupKind, GroupResource, Status, go_quote};
 use serde_json::{Value, json};
 
 use crate::catalog::keys::Keys;
+use crate::outbound::Found;
 use crate::read::answer::ApiResponse;
 use crate::request::path::Verb;
+use crate::request::query::Query;
 use crate::state::admission::Claims;
 use crate::state::call::Call;
 use crate::state::create_permission;
@@ -81,6 +85,9 @@ pub(super) async fn log(call: &Call<'_>) -> Result<ApiResponse, Status> {
     let Some(node) = node_of(&pod) else {
         return Ok(ApiResponse::Empty(StatusCode::NO_CONTENT));
     };
+    if let Some(agent) = call.server.outbound.local().find_node_agent(node) {
+        return log_of_agent(call, &agent, &container).await;
+    }
     Err(match NodeAgent::find(call, node).await? {
         NodeAgent::Simulated => NodeAgent::simulated(
             node,
@@ -93,6 +100,47 @@ pub(super) async fn log(call: &Call<'_>) -> Result<ApiResponse, Status> {
             refused(&address)
         )),
     })
+}
+
+/// Passes on the log that the agent of a node of this process has.
+async fn log_of_agent(
+    call: &Call<'_>,
+    agent: &Found,
+    container: &str,
+) -> Result<ApiResponse, Status> {
+    let namespace = call.namespace().unwrap_or_default();
+    let query = log_query(&call.request.query);
+    let path = format!(
+        "/containerLogs/{namespace}/{}/{container}?{query}",
+        call.name()
+    );
+    let request = http::Request::get(path).body(Bytes::new());
+    let request = request.map_err(|error| Status::internal_error(error))?;
+    let Some(response) = agent.call(request).await else {
+        return Err(Status::unclassified("the agent of the node has failed"));
+    };
+    if response.status() == StatusCode::OK {
+        return Ok(ApiResponse::Forwarded(Box::new(response)));
+    }
+    let is_bad_request = response.status() == StatusCode::BAD_REQUEST;
+    let Ok(text) = response.into_body().collect().await;
+    let text = String::from_utf8_lossy(&text.to_bytes()).into_owned();
+    Err(match is_bad_request {
+        true => Status::bad_request(text),
+        false => Status::unclassified(text),
+    })
+}
+
+/// The options of a log, as `LogLocation` in k8s.io/kubernetes (pkg/registry/core/pod/strategy.go)
+/// hands them on.
+fn log_query(query: &Query) -> String {
+    let flags = ["follow", "previous", "timestamps"].into_iter();
+    let flags = flags
+        .filter(|name| query.flag(name))
+        .map(|name| format!("{name}=true"));
+    let values = ["sinceSeconds", "sinceTime", "tailLines", "limitBytes"].into_iter();
+    let values = values.filter_map(|name| Some(format!("{name}={}", query.first(name)?)));
+    flags.chain(values).collect::<Vec<_>>().join("&")
 }
 
 /// `pods/<name>/exec`, `attach` and `portforward`.
