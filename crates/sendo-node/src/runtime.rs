@@ -1,6 +1,6 @@
 //! The interface between the logic of pods and what runs their containers.
 //!
-//! The logic of pods ([`kubelet`](crate::kubelet)) decides what starts and stops and what a pod's
+//! The logic of pods (`kubelet`) decides what starts and stops and what a pod's
 //! status is. A [`ContainerRuntime`] starts containers, signals them and says what has become of them.
 //! Nothing waits for a container: a runtime is asked to start or stop one, and [`ContainerRuntime::observe`]
 //! tells later that it has.

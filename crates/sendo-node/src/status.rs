@@ -65,14 +65,17 @@ pub(crate) fn pod_status(
     let main = statuses(pod.containers(), Role::Main);
     let ephemeral = statuses(pod.ephemeral_containers(), Role::Ephemeral);
 
-    let computed = match facts.ended {
-        Some(_) => "Failed",
-        None => phase(pod, &init, &main, facts.is_over),
+    let computed = match (before.phase.as_deref(), facts.ended) {
+        // A pod that has ended, also because somebody else said so, stays that way.
+        (Some("Succeeded"), _) => "Succeeded",
+        (Some("Failed"), _) | (_, Some(_)) => "Failed",
+        (_, None) => phase(pod, &init, &main, facts.is_over),
     };
     let has_ended = matches!(computed, "Succeeded" | "Failed");
     let runs = facts.runs.values().any(|runs| runs.current.is_active());
     // The pod has ended when none of its containers runs any more.
     let phase = match before.phase.as_deref() {
+        Some("Succeeded" | "Failed") => computed,
         Some("Running") if has_ended && runs => "Running",
         _ if has_ended && runs => "Pending",
         Some("Running") if computed == "Pending" && has_run(pod, facts.runs) => "Running",

@@ -149,7 +149,7 @@ async fn every_pod_has_an_address_of_its_own(cluster: TestCluster) {
 
 /// The agent of a node of its own, which the test may stop.
 async fn agent(cluster: &TestCluster, number: u8) -> Running {
-    let manager = sendo_node::manager(&NodeOptions::new(number));
+    let (manager, _) = sendo_node::agent(&NodeOptions::new(number));
     let running = cluster.start_manager(manager, cluster.config()).await;
     running.ready().await;
     running
