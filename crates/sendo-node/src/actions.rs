@@ -121,7 +121,7 @@ fn stop<'p>(
         restart,
         message: format!("{what} {} failed {probe} probe{then}", container.name),
         grace_seconds: failed
-            .of(container)
+            .probe(container)
             .and_then(|probe| probe.termination_grace_period_seconds),
     }
 }

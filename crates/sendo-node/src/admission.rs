@@ -58,7 +58,7 @@ pub(crate) struct Rejection {
 
 impl Demand {
     /// What the pod takes.
-    pub(crate) fn of(pod: &Pod) -> Self {
+    pub(crate) fn new(pod: &Pod) -> Self {
         let overhead = pod.spec.as_ref().and_then(|spec| spec.overhead.as_ref());
         let (milli_cpu, memory) = plus(amounts(overhead), requests(pod));
         let init = pod.init_containers().iter();
@@ -186,7 +186,7 @@ mod tests {
     };
 
     fn demand(spec: Value) -> Demand {
-        Demand::of(&serde_json::from_value(json!({ "spec": spec })).unwrap())
+        Demand::new(&serde_json::from_value(json!({ "spec": spec })).unwrap())
     }
 
     fn container(requests: Value, ports: Value) -> Value {

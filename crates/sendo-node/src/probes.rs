@@ -99,7 +99,7 @@ impl Probes {
         container: &Container,
         since: Timestamp,
     ) -> Option<Timestamp> {
-        let probe = kind.of(container)?;
+        let probe = kind.probe(container)?;
         let state = self.get(kind);
         let is_its_turn = match kind {
             ProbeKind::Startup => state.result.is_none(),
@@ -171,7 +171,7 @@ mod tests {
 
     fn answer(probes: &mut Probes, kind: ProbeKind, container: &Container, holds: bool) {
         let answer = if holds { Ok(()) } else { Err("no".to_owned()) };
-        probes.answered(kind, kind.of(container).unwrap(), &answer);
+        probes.answered(kind, kind.probe(container).unwrap(), &answer);
     }
 
     #[test]

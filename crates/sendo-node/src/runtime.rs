@@ -149,7 +149,7 @@ impl ProbeKind {
     }
 
     /// The probe of this kind that a container has.
-    pub(crate) fn of(self, container: &Container) -> Option<&Probe> {
+    pub(crate) fn probe(self, container: &Container) -> Option<&Probe> {
         let probe = match self {
             ProbeKind::Startup => &container.startup_probe,
             ProbeKind::Liveness => &container.liveness_probe,

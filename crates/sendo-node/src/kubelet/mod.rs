@@ -181,7 +181,7 @@ impl<R: ContainerRuntime> Agent<R> {
         if let Some(known) = state.pods.get(&uid) {
             return known.clone();
         }
-        let demand = Demand::of(pod);
+        let demand = Demand::new(pod);
         let status = pod.status.as_ref();
         // The agent may have been restarted: what it reported before is in the pod's status.
         let acknowledged = status.and_then(|status| status.start_time.as_ref().map(|at| at.0));
@@ -310,7 +310,7 @@ impl<R: ContainerRuntime> Agent<R> {
         };
         match job {
             Job::Probe(container, kind) => {
-                let Some(probe) = kind.of(container) else {
+                let Some(probe) = kind.probe(container) else {
                     return;
                 };
                 let answer = self.runtime.probe(pod, container, probe, cx);

@@ -100,7 +100,7 @@ const PULL_FAILED: &str = "ErrImagePull";
 
 impl PodRecord {
     /// The record of a container, of its newest run.
-    pub(super) fn of(
+    pub(super) fn container(
         &mut self,
         pod: &Pod,
         container: &Container,

@@ -74,7 +74,7 @@ pub(super) fn next_step<'p>(
     step.is_terminating = is_terminating(pod, record, now);
     for container in pod.all_containers() {
         let run = runs.get(&container.name).map(|runs| &runs.current);
-        record.of(pod, container, run);
+        record.container(pod, container, run);
         if let Some(run) = run.filter(|run| run.is_running()) {
             post_start(container, record, now, &mut step);
             probe(pod, container, run, record, runtime, now, &mut step);
@@ -173,7 +173,7 @@ fn probe<'p>(
         return;
     }
     for kind in ProbeKind::ALL {
-        let Some(probe) = kind.of(container) else {
+        let Some(probe) = kind.probe(container) else {
             continue;
         };
         // What is ended anyway is not started again.
@@ -344,7 +344,7 @@ fn start<'p>(
     step: &mut Step<'p>,
 ) {
     let run = runs.get(&container.name).map(|runs| &runs.current);
-    let known = record.of(pod, container, run);
+    let known = record.container(pod, container, run);
     let exited = run.and_then(Run::exit).map(|exit| exit.finished);
     let allowed = exited.map(|exited| exited + known.backoff.delay(exited));
     if let Some(allowed) = allowed.filter(|allowed| *allowed > now) {

@@ -306,7 +306,7 @@ impl ContainerRuntime for Simulated {
         _: &Context,
     ) -> BoxFuture<'static, ProbeAnswer> {
         let kinds = ProbeKind::ALL.into_iter();
-        let mut asked = kinds.filter(|kind| kind.of(container) == Some(probe));
+        let mut asked = kinds.filter(|kind| kind.probe(container) == Some(probe));
         let answer = asked
             .next()
             .and_then(|kind| self.declared_answer(pod, container, kind));
