@@ -206,7 +206,7 @@ mod tests {
         let large = demand(json!({"containers": [container(json!({"memory": "1Ki"}), json!([]))]}));
         assert_eq!(fits(&large, &[]), Err("OutOfmemory"));
         let none = Demand::default();
-        assert_eq!(fits(&none, &[none.clone()]), Ok(()));
+        assert_eq!(fits(&none, std::slice::from_ref(&none)), Ok(()));
         assert_eq!(fits(&none, &[none.clone(), none.clone()]), Err("OutOfpods"));
     }
 

@@ -77,7 +77,7 @@ async fn config_map(
 ) -> Result<Option<BTreeMap<String, String>>, StartFailure> {
     let namespace = pod.namespace().unwrap_or_default();
     let found = live
-        .get::<ConfigMap>(ObjectKey::namespaced(&namespace, name))
+        .get::<ConfigMap>(ObjectKey::namespaced(namespace, name))
         .await;
     match found.map_err(|error| failed(error.to_string()))? {
         Some(map) => Ok(Some(map.data.unwrap_or_default())),
@@ -94,7 +94,7 @@ async fn secret(
 ) -> Result<Option<BTreeMap<String, String>>, StartFailure> {
     let namespace = pod.namespace().unwrap_or_default();
     let found = live
-        .get::<Secret>(ObjectKey::namespaced(&namespace, name))
+        .get::<Secret>(ObjectKey::namespaced(namespace, name))
         .await;
     match found.map_err(|error| failed(error.to_string()))? {
         Some(secret) => Ok(Some(texts(secret))),

@@ -115,7 +115,7 @@ async fn log_of_agent(
         call.name()
     );
     let request = http::Request::get(path).body(Bytes::new());
-    let request = request.map_err(|error| Status::internal_error(error))?;
+    let request = request.map_err(Status::internal_error)?;
     let Some(response) = agent.call(request).await else {
         return Err(Status::unclassified("the agent of the node has failed"));
     };
