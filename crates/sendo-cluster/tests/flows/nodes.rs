@@ -221,8 +221,10 @@ async fn a_node_whose_agent_stops_is_lost_until_it_is_back(cluster: TestCluster)
 
     let running = agent(&cluster, 7).await;
     cluster
-        .until("the node is back", |now| {
-            ready(now, "node-7").0 == "True" && taints(now, "node-7").is_empty()
+        .until("the node is back, and ends the pod", |now| {
+            ready(now, "node-7").0 == "True"
+                && taints(now, "node-7").is_empty()
+                && now.get::<Pod>("default/p").is_none()
         })
         .await;
     cluster.stays_quiet_for(Duration::from_secs(86_400)).await;
