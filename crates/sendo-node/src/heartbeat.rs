@@ -18,7 +18,7 @@ use sendo::client::Error;
 use sendo::{ObjectKey, Result, RunContext, Runnable, Timestamp, everywhere};
 use serde_json::{Value, json};
 
-use crate::{NodeOptions, addresses};
+use crate::{NodeOptions, Runtime, addresses};
 
 /// How often the lease is renewed.
 const RENEW: Duration = Duration::from_secs(10);
@@ -146,19 +146,46 @@ fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
     };
     let (version, kernel) = match &options.runtime {
         #[cfg(feature = "process")]
-        crate::Runtime::Process(_) => ("process", kernel_version()),
+        Runtime::Process(_) => ("process", kernel_version()),
         _ => ("simulated", "simulated".to_owned()),
     };
-    let mut status = json!({
+    let pressures = [
+        (
+            "MemoryPressure",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+        ),
+        (
+            "DiskPressure",
+            "KubeletHasNoDiskPressure",
+            "kubelet has no disk pressure",
+        ),
+        (
+            "PIDPressure",
+            "KubeletHasSufficientPID",
+            "kubelet has sufficient PID available",
+        ),
+    ];
+    let pressures =
+        pressures.map(|(type_, reason, message)| condition(type_, "False", reason, message));
+    let ready = condition(
+        "Ready",
+        "True",
+        "KubeletReady",
+        "kubelet is posting ready status",
+    );
+    let isolated = lack_of_isolation(&options.runtime)
+        .map(|message| condition("PodsIsolated", "False", "PlainProcesses", message));
+    let conditions: Vec<Value> = pressures
+        .into_iter()
+        .chain([ready])
+        .chain(isolated)
+        .collect();
+    json!({
         "capacity": capacity,
         "allocatable": capacity,
         "declaredFeatures": FEATURES,
-        "conditions": [
-            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        ],
+        "conditions": conditions,
         "addresses": [
             {"type": "InternalIP", "address": options.host().to_string()},
             {"type": "Hostname", "address": options.name},
@@ -173,20 +200,18 @@ fn node_status(options: &NodeOptions, node: &Node, now: Timestamp) -> Value {
             "operatingSystem": "linux",
             "architecture": "amd64",
         },
-    });
-    #[cfg(feature = "process")]
-    if let (crate::Runtime::Process(_), Some(list)) =
-        (&options.runtime, status["conditions"].as_array_mut())
-    {
-        let message = "pods are plain processes: they share the network and the files of this machine, without limits";
-        list.push(condition(
-            "PodsIsolated",
-            "False",
-            "PlainProcesses",
-            message,
-        ));
+    })
+}
+
+/// What the pods of a node share with its machine that on other nodes they do not.
+fn lack_of_isolation(runtime: &Runtime) -> Option<&'static str> {
+    match runtime {
+        #[cfg(feature = "process")]
+        Runtime::Process(_) => Some(
+            "pods are plain processes: they share the network and the files of this machine, without limits",
+        ),
+        _ => None,
     }
-    status
 }
 
 #[cfg(feature = "process")]

@@ -69,7 +69,7 @@ pub(super) async fn create(set: &StatefulSet, ordinal: i32, cx: &Context) -> Res
         match cx.create(&claim).await {
             Ok(_) => {
                 let message =
-                    format!("create Claim {name} Pod {pod} in StatefulSet {set_name} success");
+                    format!("Create Claim {name} Pod {pod} in StatefulSet {set_name} success");
                 cx.event(Normal, "SuccessfulCreate", message);
             }
             Err(error) if error.is_already_exists() => {
@@ -77,7 +77,7 @@ pub(super) async fn create(set: &StatefulSet, ordinal: i32, cx: &Context) -> Res
             }
             Err(error) => {
                 let message = format!(
-                    "create Claim {name} for Pod {pod} in StatefulSet {set_name} failed error: {error}"
+                    "Create Claim {name} for Pod {pod} in StatefulSet {set_name} failed error: {error}"
                 );
                 cx.event(Warning, "FailedCreate", message);
                 failure.get_or_insert(error.into());

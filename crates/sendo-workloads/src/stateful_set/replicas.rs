@@ -295,16 +295,16 @@ impl<'a> Sync<'a> {
 
     /// Records an event about what was done to a pod.
     fn report(&self, verb: &str, pod: &str, result: Result<()>) -> Result<()> {
-        let (set, action) = (self.set.name(), verb.to_lowercase());
+        let set = self.set.name();
         match &result {
             Ok(()) => {
-                let message = format!("{action} Pod {pod} in StatefulSet {set} successful");
+                let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
                 let reason = format!("Successful{verb}");
                 self.cx.event(Normal, &reason, message);
             }
             Err(error) => {
                 let message =
-                    format!("{action} Pod {pod} in StatefulSet {set} failed error: {error}");
+                    format!("{verb} Pod {pod} in StatefulSet {set} failed error: {error}");
                 self.cx.event(Warning, &format!("Failed{verb}"), message);
             }
         }
